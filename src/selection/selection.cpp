@@ -29,10 +29,8 @@ const Algorithm& plainest(Collective collective) {
 }
 
 std::string unequalGroups(const char* algorithm, const GroupMap& map) {
-  return formatString(
-      "%s needs groups of one size, here they have %d to %d ranks: algorithms that do not know groups run "
-      "instead",
-      algorithm, map.smallestGroup(), map.largestGroup());
+  return formatString("%s needs groups of one size, here they have %d to %d ranks: others run instead",
+                      algorithm, map.smallestGroup(), map.largestGroup());
 }
 
 bool mayReach(const Algorithm& algorithm, const SelectionGround& ground) {
@@ -53,12 +51,15 @@ std::vector<Selection> sharedSelections(Collective collective, const SelectionGr
 }  // namespace
 
 bool fitsGroups(const Algorithm& algorithm, const GroupMap& map) {
-  return map.uniform() || !knowsGroups(algorithm.name);
+  return map.uniform() || algorithm.spreads || !knowsGroups(algorithm.name);
 }
 
 Selection selectionOf(const Algorithm& algorithm, const GroupMap& map) {
-  const Shape flat{1, map.ranks()};
-  return {&algorithm, knowsGroups(algorithm.name) ? Shape{map.groups(), map.largestGroup()} : flat};
+  if (!knowsGroups(algorithm.name)) return {&algorithm, {1, map.ranks()}};
+  if (map.uniform()) return {&algorithm, {map.groups(), map.largestGroup()}};
+  std::vector<int32_t> sizes;
+  for (int group = 0; group < map.groups(); ++group) sizes.push_back(map.groupSize(group));
+  return {&algorithm, Shape::of(sizes)};
 }
 
 Status checkForced(const Config& config) {

@@ -21,7 +21,7 @@ struct Selection {
   Shape shape;  // that the algorithm runs in: one group where it does not know groups
 };
 
-// Groups of one size, or an algorithm that does not know groups.
+// Groups of one size, or an algorithm that takes any or does not know groups.
 bool fitsGroups(const Algorithm& algorithm, const GroupMap& map);
 Selection selectionOf(const Algorithm& algorithm, const GroupMap& map);
 

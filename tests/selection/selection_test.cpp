@@ -154,16 +154,33 @@ TEST(Selector, GivesGroupsOnlyToAlgorithmsThatKnowThem) {
 TEST(Selector, PassesOverWhatGroupsOfUnequalSizeCannotRun) {
   const std::string labels[] = {"a", "a", "b"};
   const GroupMap map = GroupMap::fromLabels(labels).take();
-  const SelectionTable table = tableOf("* * * * * ho_ring\n* * * * * halving_doubling");
+  const SelectionTable table = tableOf("* * * * * ho_leaders\n* * * * * halving_doubling");
   const Config config = configWith("auto");
   const Selector selector({config, map, table});
   EXPECT_EQ(chosen(selector, Collective::kAllReduce, 1), "halving_doubling");
-  EXPECT_NE(selector.fallback().find("ho_ring needs groups of one size, here they have 1 to 2 ranks"),
+  EXPECT_NE(selector.fallback().find("ho_leaders needs groups of one size, here they have 1 to 2 ranks"),
             std::string::npos);
-  const Config forced = configWith("ho_direct");
+  const Config forced = configWith("ho_leaders_split");
   const Selector cannot({forced, map, table});
-  EXPECT_EQ(chosen(cannot, Collective::kAllGather, 1), "halving_doubling");
-  EXPECT_NE(cannot.fallback().find("ho_direct needs"), std::string::npos);
+  EXPECT_EQ(chosen(cannot, Collective::kAllReduce, 1), "halving_doubling");
+  EXPECT_NE(cannot.fallback().find("ho_leaders_split needs"), std::string::npos);
+}
+
+TEST(Selector, GivesGroupsOfUnequalSizeToAlgorithmsThatSpread) {
+  const std::string labels[] = {"a", "a", "b"};
+  const GroupMap map = GroupMap::fromLabels(labels).take();
+  const SelectionTable table = tableOf("* * * * 10 direct\n* * * * * ho_ring");
+  const Config config = configWith("auto");
+  const Selector selector({config, map, table});
+  EXPECT_EQ(selector.fallback(), "");
+  EXPECT_EQ(selector.select(Collective::kAllReduce, 10).shape.members, 3);
+  EXPECT_FALSE(selector.select(Collective::kAllReduce, 10).shape.rails);
+  EXPECT_EQ(chosen(selector, Collective::kAllReduce, 11), "ho_ring");
+  const Shape shape = selector.select(Collective::kAllReduce, 11).shape;
+  ASSERT_TRUE(shape.rails);
+  EXPECT_EQ(shape.ranks(), 3);
+  EXPECT_EQ(shape.rails.sizeOf(0), 2);
+  EXPECT_EQ(shape.rails.sizeOf(1), 1);
 }
 
 TEST(Selector, DoesAsItIsForced) {

@@ -18,6 +18,7 @@ Result<KernelSelection> KernelSelection::make(const Config& config, const GroupM
     return selectionOf(*findAlgorithm(algorithm), map);
   };
   KernelSelection chosen;
+  chosen.flat_ = selectionOf(*findAlgorithm("ring"), map);
   if (!in_one_launch) {
     chosen.serial_ring_ = selectionOfOwn(Collective::kAllReduce, "serial_ring");
     return chosen;
@@ -38,14 +39,16 @@ const Selection* KernelSelection::inOneLaunch(Collective collective) const {
 
 const Selection& KernelSelection::choose(const CallSpec& spec, size_t window_bytes,
                                          const Selection& of_hosts) const {
+  // Kernels do not run schedules for groups of different sizes.
+  const Selection& otherwise = of_hosts.shape.rails ? flat_ : of_hosts;
   static const Algorithm* const ring = findAlgorithm("ring");
   // Its lanes overlap from window to window.
-  if (serial_ring_ && spec.collective == Collective::kAllReduce && of_hosts.algorithm == ring &&
+  if (serial_ring_ && spec.collective == Collective::kAllReduce && otherwise.algorithm == ring &&
       spec.count <= window_bytes / dataTypeBytes(spec.type))
     return *serial_ring_;
   const Selection* const in_one_launch = inOneLaunch(spec.collective);
   // Of premulsum each rank has a factor of its own.
-  return in_one_launch && spec.op != RedOp::kPreMulSum ? *in_one_launch : of_hosts;
+  return in_one_launch && spec.op != RedOp::kPreMulSum ? *in_one_launch : otherwise;
 }
 
 }  // namespace horing

@@ -24,6 +24,7 @@ class KernelSelection {
 
  private:
   std::array<std::optional<Selection>, kCollectives> in_one_launch_;
+  Selection flat_;  // where groups differ in size
   std::optional<Selection> serial_ring_;
 };
 
