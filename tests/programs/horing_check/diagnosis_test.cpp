@@ -141,12 +141,12 @@ void expectRight(const Marks& marks, double least_share) {
 
 TEST(Diagnosis, RaisesNoFalseAlarm) {
   for (const int nodes : {2, 3, 4, 7, 8, 16, 40}) {
-    const Marks marks = plant(nodes, 0, 0, 300);
+    const Marks marks = plant(nodes, 0, 0, 200);
     EXPECT_EQ(marks.right, marks.runs) << nodes << " nodes";
     const Marks noisy = plant(nodes, 0, 0, 100, {0.06, 0.05});
     EXPECT_EQ(noisy.right, noisy.runs) << nodes << " noisy nodes";
   }
-  const Marks large = plant(1024, 0, 0, 10);
+  const Marks large = plant(1024, 0, 0, 5);
   EXPECT_EQ(large.right, large.runs);
 }
 
@@ -180,8 +180,8 @@ TEST(Diagnosis, FindsMostTenthsLost) {
 TEST(Diagnosis, FindsOneToTwentyOfManyNodes) {
   for (const int faults : {1, 5, 20}) {
     SCOPED_TRACE(faults);
-    expectRight(plant(1024, faults, 0.2, 6), 0.99);
-    expectRight(plant(1024, faults, 0.5, 6), 0.99);
+    expectRight(plant(1024, faults, 0.2, 3), 0.99);
+    expectRight(plant(1024, faults, 0.5, 3), 0.99);
   }
 }
 
