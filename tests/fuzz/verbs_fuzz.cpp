@@ -189,7 +189,8 @@ void sayNumbered(Input& in, Scene& scene, uint32_t action) {
   const uint32_t path = in.number<uint8_t>() % 3;
   if (action == 0) return scene.control().say(Word::kOn, path);
   if (action == 1) {
-    verbs::Broken said{.path = path, .reserved = 0, .state = {stateFrom(in), stateFrom(in)}, .why = {}};
+    verbs::Broken said{
+        .path = path, .for_good = path % 2, .state = {stateFrom(in), stateFrom(in)}, .why = {}};
     const Bytes why = in.piece();
     std::memcpy(said.why.data(), why.data(), std::min(why.size(), said.why.size()));
     return scene.control().say(Word::kBroken, said);

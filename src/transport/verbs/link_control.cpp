@@ -80,7 +80,10 @@ bool VerbsLink::sayPath(Word word, size_t index) {
 
 void VerbsLink::sayBroken(size_t index) {
   const std::string& why = paths_[index].why_lost;
-  Broken said{.path = static_cast<uint32_t>(index), .reserved = 0, .state = {}, .why = {}};
+  Broken said{.path = static_cast<uint32_t>(index),
+              .for_good = paths_[index].lost_for_good ? 1u : 0u,
+              .state = {},
+              .why = {}};
   for (size_t channel = 0; channel < channels_.size(); ++channel)
     said.state[channel] = channels_[channel]->receiver.state();
   std::copy_n(why.begin(), std::min(why.size(), said.why.size() - 1), said.why.begin());
@@ -129,6 +132,8 @@ void VerbsLink::hearBroken(const Message& message) {
   if (path.over()) beginLife(path);  // of which the peer had not even something to offer
   if (path.peer_gave_up) return broken("a loss that it has told before");
   path.peer_gave_up = true;
+  // It will not offer it again, so that there is nothing to wait for.
+  path.lost_for_good = path.lost_for_good || said.for_good != 0;
   giveUp(said.path, formatString("rank %d says: %s", options_.peer, said.why.data()));
   for (size_t channel = 0; channel < channels_.size(); ++channel)
     if (!channels_[channel]->sender.pathGone(static_cast<uint16_t>(said.path), said.state[channel]))

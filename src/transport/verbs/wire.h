@@ -115,7 +115,7 @@ static_assert(sizeof(Hello) == 24 + kMaxPaths * 16 && std::is_trivially_copyable
 
 struct Broken {
   uint32_t path;
-  uint32_t reserved;
+  uint32_t for_good;  // 1: this end will not offer it again
   std::array<ChannelState, kMaxQueues> state;
   std::array<char, 176> why;  // ends with a NUL
 };
