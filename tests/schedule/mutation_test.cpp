@@ -96,7 +96,8 @@ TEST_P(Mutation, EverySingleFaultIsRefusedOrHarmless) {
   Tally total;
   for (const Algorithm& algorithm : algorithmCatalogue()) {
     if (!algorithm.has(GetParam())) continue;
-    for (const Shape& shape : {Shape{1, 2}, Shape{1, 3}, Shape{4, 1}, Shape{2, 2}, Shape{2, 3}, Shape{3, 2}}) {
+    for (const Shape& shape :
+         {Shape{1, 2}, Shape{1, 3}, Shape{4, 1}, Shape{2, 2}, Shape{2, 3}, Shape{3, 2}}) {
       const std::vector<Schedule> good =
           buildAll(algorithm.name, GetParam(), shape, rootsOf(GetParam(), shape.ranks()).back());
       ASSERT_FALSE(refused(good)) << algorithm.name;

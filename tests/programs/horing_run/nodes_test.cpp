@@ -84,9 +84,9 @@ TEST_F(HoringRunNodes, ChangeTheirRateWhileTheyRun) {
       "rate() { tc class show dev r0 | grep -o 'rate [0-9]*Mbit'; }; for i in $(seq 3000); do "
       "if [ $RANK = 1 ] && [ \"$(rate)\" = 'rate 30Mbit' ]; then touch " +
       seen + "; fi; if [ -e " + seen + " ]; then echo $RANK $(rate); exit; fi; sleep 0.02; done";
-  const Outcome outcome = runProgram(command(
-      {"-n", "2", "--nodes", "2", "--rate", "100", "--rate-at", "0.4:1=30", "--rate-at", "0.2:1=60"},
-      {"sh", "-c", script}));
+  const Outcome outcome = runProgram(
+      command({"-n", "2", "--nodes", "2", "--rate", "100", "--rate-at", "0.4:1=30", "--rate-at", "0.2:1=60"},
+              {"sh", "-c", script}));
   std::filesystem::remove(seen);
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_EQ(sortedLines(outcome.output), (std::vector<std::string>{"0 rate 100Mbit", "1 rate 30Mbit"}));
