@@ -180,7 +180,7 @@ class MessagesInPlace : public EngineInPlace, public PeerConnections {
   std::unique_ptr<PointToPoint> ends_[2];
 };
 
-constexpr Case kNetworks[] = {{}, {.shape = {}, .network = Network::kSocket}};
+const Case kNetworks[] = {{}, {.shape = {}, .network = Network::kSocket}};
 INSTANTIATE_TEST_SUITE_P(Networks, MessagesInPlace, ::testing::ValuesIn(kNetworks));
 
 TEST_P(MessagesInPlace, AreNotCopied) {
@@ -215,7 +215,7 @@ TEST_P(MessagesInPlace, AlsoWhoeverExpectsMore) {
 }
 
 class AllGathersInPlace : public EngineInPlace {};
-constexpr Case kSymmetric[] = {{"ring", {1, kRanks}},
+const Case kSymmetric[] = {{"ring", {1, kRanks}},
                                {"direct", {1, kRanks}},
                                {"ho_ring", {2, 2}},
                                {"ring", {1, kRanks}, Network::kSocket},
