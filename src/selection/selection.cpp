@@ -28,11 +28,6 @@ const Algorithm& plainest(Collective collective) {
   return *found;
 }
 
-std::string unequalGroups(const char* algorithm, const GroupMap& map) {
-  return formatString("%s needs groups of one size, here they have %d to %d ranks: others run instead",
-                      algorithm, map.smallestGroup(), map.largestGroup());
-}
-
 bool mayReach(const Algorithm& algorithm, const SelectionGround& ground) {
   if (ground.config.reproducible || ground.map.ranks() == 1 || !ground.shares_memory) return false;
   return algorithm.buffers != Buffers::kWrittenByPeers || ground.writes_memory;
@@ -141,7 +136,8 @@ Selector::Choice Selector::forcedChoice(const Choice& otherwise, Collective coll
   } else if (fitsGroups(forced, map)) {
     choice.selection = selectionOf(forced, map);
   } else {
-    fallback_ = unequalGroups(forced.name, map);
+    fallback_ = formatString("%s needs groups of one size, here they have %d to %d ranks: others run instead",
+                             forced.name, map.smallestGroup(), map.largestGroup());
   }
   return choice;
 }
@@ -153,11 +149,8 @@ Selector::Choices Selector::tableChoices(Collective collective, const SelectionG
   for (const SelectionRow& row : ground.table.rows()) {
     if (!row.fits(collective, job) || !row.algorithm->has(collective)) continue;
     if (!choices.empty() && choices.back().most_bytes >= row.most_bytes) continue;
-    if (!fitsGroups(*row.algorithm, map)) {
-      if (fallback_.empty()) fallback_ = unequalGroups(row.algorithm->name, map);
-    } else {
+    if (fitsGroups(*row.algorithm, map))
       choices.push_back({row.most_bytes, selectionOf(*row.algorithm, map)});
-    }
   }
   if (choices.empty() || choices.back().most_bytes != SIZE_MAX)
     choices.push_back({SIZE_MAX, selectionOf(plainest(collective), map)});
