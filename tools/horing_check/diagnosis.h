@@ -1,8 +1,8 @@
 #pragma once
 // From the figures of pairs of nodes to what is slow. Pure: no clock, no network, no randomness.
 //
-// The model: a message is as slow as the slowest of the sender's adapter, the receiver's adapter and the path between them. What a node
-// is worth is the median over its partners, so that a few slow partners or paths do not count against it, and what several nodes
+// The model: a message is as slow as the slowest of the sender's adapter, the receiver's adapter and the path between them. A node's
+// figure is the median over its partners, so that a few slow partners or paths do not count against it, and what several nodes
 // have in common is the cluster. A finding is what lies further from the cluster than the figures scatter.
 #include <cstdint>
 #include <vector>
@@ -40,7 +40,7 @@ struct Finding {
 struct Verdict {
   double bytes_per_s = 0, latency_s = 0;  // of the cluster; 0: not measured
   double scatter = 0;                     // of the rates, as a share of them: 1.48 median absolute deviations
-  // A node that has lost less of the rate than this share is not told from the others.
+  // A node that has lost less of the rate than this share cannot be detected.
   double least_loss = 0;
   // By node; of a node first what it sends.
   std::vector<Finding> findings;

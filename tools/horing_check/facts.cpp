@@ -103,7 +103,8 @@ NodeFacts factsFromText(const std::string& text) {
   NodeFacts facts;
   std::istringstream lines(text);
   std::string name, value;
-  while (std::getline(lines, name) && std::getline(lines, value)) facts[name] = value;
+  while (std::getline(lines, name) && std::getline(lines, value))
+    facts[printable(name, kMostLetters)] = printable(value, kMostLetters);
   return facts;
 }
 

@@ -67,6 +67,7 @@ class HeatMap {
   double y(int node) const { return kTop + cell_ * node; }
 
   std::string title() const {
+    if (!report_.cut_short.empty()) return "The check ended early";
     const std::vector<int> good = goodNodes(report_);
     if (good.size() == report_.names.size()) return "Nothing is slower than the others";
     std::vector<int> others;

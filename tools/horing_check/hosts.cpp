@@ -41,7 +41,8 @@ std::string rangesOf(const std::set<int>& numbers, size_t width) {
 }  // namespace
 
 std::vector<int> goodNodes(const Report& report) {
-  std::set<int> bad;
+  std::set<int> bad = {report.failed}, measured;
+  for (const Sample& sample : report.figures.samples) measured.insert({sample.from, sample.to});
   std::vector<std::pair<int, int>> paths;
   for (const Finding& finding : report.verdict.findings) {
     if (!finding.confirmed) continue;
@@ -62,20 +63,41 @@ std::vector<int> goodNodes(const Report& report) {
   }
   std::vector<int> good;
   for (int node = 0; node < static_cast<int>(report.names.size()); ++node)
-    if (!bad.contains(node)) good.push_back(node);
+    if (measured.contains(node) && !bad.contains(node)) good.push_back(node);
   return good;
+}
+
+std::vector<std::string> goodHosts(const Report& report) {
+  const auto hostOf = [&](int node) {
+    const std::string& name = report.names[static_cast<size_t>(node)];
+    return name.substr(0, name.find('/'));
+  };
+  const std::vector<int> good = goodNodes(report);
+  std::set<std::string> spoiled, listed;
+  for (int node = 0; node < static_cast<int>(report.names.size()); ++node)
+    if (!std::binary_search(good.begin(), good.end(), node)) spoiled.insert(hostOf(node));
+  std::vector<std::string> hosts;
+  for (const int node : good)
+    if (const std::string host = hostOf(node); !spoiled.contains(host) && listed.insert(host).second)
+      hosts.push_back(host);
+  return hosts;
 }
 
 std::string hostList(const std::vector<std::string>& names) {
   std::vector<std::pair<std::string, size_t>> order;  // as they come: prefix, and digits; 0: a whole name
   std::map<std::pair<std::string, size_t>, std::set<int>> numbers;
+  const auto prefixOf = [](const std::string& name) { return name.substr(0, name.size() - digitsOf(name)); };
+  // Only numbers that are written with zeros in front have a width, and those beside them that are as long.
+  std::set<std::pair<std::string, size_t>> widths;
+  for (const std::string& name : names)
+    if (const size_t digits = digitsOf(name); digits > 1 && name[name.size() - digits] == '0')
+      widths.insert({prefixOf(name), digits});
   for (const std::string& name : names) {
     const size_t digits = digitsOf(name);
     const std::string last = name.substr(name.size() - digits);
-    // Only numbers that are written with zeros in front have a width.
-    const std::pair<std::string, size_t> key = {name.substr(0, name.size() - digits),
-                                                digits > 1 && last[0] == '0' ? digits
-                                                : digits > 0                 ? 1
+    const std::pair<std::string, size_t> key = {prefixOf(name), widths.contains({prefixOf(name), digits})
+                                                                    ? digits
+                                                                : digits > 0 ? 1
                                                                              : 0};
     if (!numbers.contains(key)) order.push_back(key);
     std::set<int>& of_key = numbers[key];

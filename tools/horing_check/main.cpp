@@ -30,7 +30,7 @@ Examples
       horing-run -n 4 --nodes 4 --rate 200 -- horing-check --json check.json && jq -r .good_list check.json
 
 Exit code, of rank 0 (other ranks': 0, or 3): 0 if nothing is slower than the others; 1 if something is, or if bytes were wrong; 2 for a
-wrong command line; 3 if the check could not be made, or ended early. What differs between nodes is told, and no failure.
+wrong command line; 3 if the check could not be made, or ended early. A difference between nodes is reported and is not an error.
 )help";
 
 constexpr int kWrongUsage = 2;
@@ -53,7 +53,7 @@ Status writeFiles(const CheckOptions& options, const Report& report) {
   if (!options.svg.empty()) HORING_TRY(writeFile(options.svg, heatMap(report)));
   if (options.hostfile.empty()) return {};
   std::string hosts;
-  for (const int node : goodNodes(report)) hosts += report.names[static_cast<size_t>(node)] + "\n";
+  for (const std::string& host : goodHosts(report)) hosts += host + "\n";
   return writeFile(options.hostfile, hosts);
 }
 

@@ -133,11 +133,15 @@ Result<std::vector<std::string>> Nodes::gatherTexts(const std::string& text) {
   uint64_t longest = mine;
   HORING_TRY(called(horingAllReduce(&mine, &longest, 1, horingUint64, horingMax, comm_, nullptr), comm_,
                     "gathering"));
+  if (longest > kMostTextBytes)
+    return makeStatus(Code::kRemoteError, "a node has facts of %llu bytes; at most %zu are taken",
+                      static_cast<unsigned long long>(longest), kMostTextBytes);
   std::string padded = text.substr(0, mine);
   padded.resize(longest + 1, '\0');
   HORING_ASSIGN(const std::vector<char> all, gather(padded.data(), padded.size()));
   std::vector<std::string> texts;
-  for (size_t at = 0; at < all.size(); at += padded.size()) texts.emplace_back(all.data() + at);
+  for (size_t at = 0; at < all.size(); at += padded.size())
+    texts.emplace_back(all.data() + at, strnlen(all.data() + at, padded.size()));
   return texts;
 }
 

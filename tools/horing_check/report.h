@@ -19,14 +19,18 @@ struct Report {
   double seconds = 0;
   // Why the check ended before it was done; empty: it did not.
   std::string cut_short;
+  int failed = -1;  // the node that ended it early, if one did
 };
 
 enum class Outcome { kGood = 0, kSlow = 1, kIncomplete = 3 };
-// What is not confirmed makes nobody guilty.
+// Unconfirmed findings do not change the exit code.
 Outcome outcomeOf(const Report& report);
 
-// Nodes that remain when as few as possible are left out that something was confirmed against.
+// Nodes that were measured and remain when as few as possible are left out that something was confirmed against.
 std::vector<int> goodNodes(const Report& report);
+
+// The hosts on which all nodes are good, each once: a host may be several nodes, "host/0" and "host/1".
+std::vector<std::string> goodHosts(const Report& report);
 
 // "node[0-3,5],gw", as Slurm writes and takes it; a name that ends in no number as it is.
 std::string hostList(const std::vector<std::string>& names);

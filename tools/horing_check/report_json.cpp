@@ -67,7 +67,7 @@ std::string reportToJson(const Report& report) {
                     {"rounds", report.rounds},
                     {"seconds", report.seconds},
                     {"good", namesJson(report, good)},
-                    {"good_list", hostListOf(report, good)},
+                    {"good_list", hostList(goodHosts(report))},
                     {"differences", differing},
                     {"samples", samples}};
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

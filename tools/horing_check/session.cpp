@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "horing_check/pair_meter.h"
 #include "horing_check/rounds.h"
@@ -42,10 +44,10 @@ class Session {
     const Status status = measureAll();
     if (!status.ok()) {
       const int failed = nodes_.failedNode();
-      const std::string who =
-          failed < 0 || failed >= nodes_.count()
-              ? ""
-              : report_.names[static_cast<size_t>(failed)] + " is to be looked at first: ";
+      if (failed >= 0 && failed < nodes_.count()) report_.failed = failed;
+      const std::string who = report_.failed < 0 ? ""
+                                                 : report_.names[static_cast<size_t>(report_.failed)] +
+                                                       " is to be looked at first: ";
       report_.cut_short = who + status.message();
       report_.verdict = diagnose(report_.figures);
     }
@@ -54,7 +56,9 @@ class Session {
   }
 
  private:
-  double elapsed() const { return std::chrono::duration<double>(SessionClock::now() - start_).count(); }
+  double elapsed() const {
+    return std::chrono::duration<double>(SessionClock::now() - options_.start).count();
+  }
 
   Status measureAll() {
     HORING_TRY(compareFacts());
@@ -80,7 +84,10 @@ class Session {
     std::vector<NodeFacts> facts;
     for (const std::string& text : texts) facts.push_back(factsFromText(text));
     report_.differences = differences(facts);
-    report_.facts = facts.front().size();
+    std::set<std::string> names;
+    for (const NodeFacts& of_node : facts)
+      for (const auto& [name, value] : of_node) names.insert(name);
+    report_.facts = names.size();
     return {};
   }
 
@@ -93,6 +100,9 @@ class Session {
         std::clamp(kMeasuringShare * options_.time_s / (2.5 * usual), kLeastSlotSeconds, kMostSlotSeconds);
     const bool out_of_time = elapsed() + 3 * slot_s > options_.time_s;
     if (out_of_time || report_.rounds >= rounds_.planned()) report_.verdict = diagnose(report_.figures);
+    if (out_of_time && report_.rounds < rounds_.planned())
+      report_.cut_short = formatString("the time was too short: %d of %d rounds are done (--time)",
+                                       report_.rounds, rounds_.planned());
     if (out_of_time) return plan;
     const std::optional<Matching> partner = rounds_.after(report_.rounds, report_.verdict);
     if (!partner) return plan;
@@ -107,6 +117,7 @@ class Session {
       std::memcpy(&sent, all.data() + static_cast<size_t>(to) * sizeof sent, sizeof sent);
       if (sent.partner < 0 || sent.partner >= nodes_.count()) continue;
       const Reading& reading = sent.reading;
+      if (!std::isfinite(reading.bytes_per_s) || !std::isfinite(reading.latency_s)) continue;
       report_.figures.samples.push_back(
           {sent.partner, to, reading.bytes_per_s, reading.latency_s, reading.wrong_bytes});
     }
@@ -122,7 +133,6 @@ class Session {
   const std::function<void(const std::string&)>& progress_;
   Rounds rounds_;
   Report report_;
-  SessionClock::time_point start_ = SessionClock::now();
 };
 
 }  // namespace

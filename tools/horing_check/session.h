@@ -1,5 +1,6 @@
 #pragma once
 // One check from the first message to the report.
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -10,6 +11,8 @@ namespace horing::check {
 
 struct SessionOptions {
   double time_s = 60;
+  // When it began, since meeting the others is a part of it.
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   bool all_pairs = false;
   unsigned seed = 1;  // of random pairs
 };

@@ -54,7 +54,7 @@ class Sentences {
             : finding.part == Part::kSends ? " sends"
                                            : " receives") +
            formatString(
-               " wrong bytes (seen with %d partners): look at its memory and adapter, and use it for nothing",
+               " wrong bytes (seen with %d partners): look at its memory and adapter, and do not use it",
                finding.partners);
   }
 
@@ -103,8 +103,8 @@ std::string figureLines(const Report& report) {
   const size_t nodes = report.names.size();
   return formatString(
       "between nodes: median %s and %s, in %d rounds and %.1f s; %zu of %zu directions measured\n"
-      "  the rates of a direction scatter by %s; a node that is slower by less than %s is not told from the "
-      "others\n",
+      "  the rates of a direction scatter by %s; a node that is slower by less than %s cannot "
+      "be detected\n",
       rateText(verdict.bytes_per_s).c_str(), secondsText(verdict.latency_s).c_str(), report.rounds,
       report.seconds, measured.size(), nodes * (nodes - 1), percent(verdict.scatter).c_str(),
       percent(verdict.least_loss).c_str());
@@ -127,7 +127,9 @@ std::string verdictText(const Report& report) {
   if (!sure.empty()) text += "found:\n" + sure;
   if (!doubtful.empty())
     text += "perhaps, but too little was measured to blame it (a longer --time tells):\n" + doubtful;
-  if (sure.empty() && report.cut_short.empty()) text += "verdict: nothing is slower than the others\n";
+  if (sure.empty() && report.cut_short.empty())
+    text += doubtful.empty() ? "verdict: nothing is slower than the others\n"
+                             : "verdict: nothing is confirmed to be slower than the others\n";
   if (report.verdict.bytes_per_s > 0) {
     const std::vector<int> good = goodNodes(report);
     text += formatString("good: %zu of %zu nodes: ", good.size(), report.names.size()) +

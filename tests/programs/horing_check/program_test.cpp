@@ -73,6 +73,7 @@ TEST(HoringCheck, EndsInItsTimeWhenANodeIsLost) {
   EXPECT_TRUE(contains(outcome.output, "the check ended early: node1 is to be looked at first"))
       << outcome.output << outcome.errors;
   EXPECT_FALSE(contains(outcome.output, "verdict: nothing")) << outcome.output;
+  EXPECT_FALSE(contains(outcome.output, "good: 4 of 4")) << outcome.output;
 }
 
 // Several ranks of a node, of which one measures; and no emulated nodes.
