@@ -6,7 +6,7 @@
 namespace horing {
 
 // Raised whenever bytes on a wire change meaning: handshake, control messages, data frames.
-inline constexpr uint32_t kProtocolVersion = 9;
+inline constexpr uint32_t kProtocolVersion = 10;
 // major * 10000 + minor * 100 + patch, as in the C API, whose header states it.
 extern const uint32_t kLibraryVersion;
 
