@@ -63,8 +63,9 @@
  * slices, memory, transports or the collective. Each input is multiplied first (horingAvg of floating point,
  * premulsum) and rounded to the data type. The inputs of each group are folded from the left by rank and
  * rounded; then the groups' results are folded from the left, in the order of their lowest ranks, and
- * rounded. Groups that differ in size are folded as one, by group and rank. Except for reduce, this moves as
- * few bytes between groups as any algorithm. HORING_ALGO may then force no other algorithm.
+ * rounded. Groups that differ in size are folded as one, by group and rank, and every rank sends to every
+ * other. Where they have one size this moves, except for reduce, as few bytes between groups as any
+ * algorithm. HORING_ALGO may then force no other algorithm.
  *
  * (7) Threads: different communicators may be used by different threads at once. One communicator is used by
  * one thread at a time; a collective that finds another thread in the communicator returns
@@ -536,7 +537,8 @@ HORING_API horingResult_t horingRedOpDestroy(horingRedOp_t op, horingComm_t comm
  * Between groups of ranks with slow links they run the hierarchical overlapping ring (arXiv 2310.06003,
  * section HO-Ring), or an algorithm better suited to the size; inside a group a ring, a direct exchange or
  * the like. HORING_ALGO forces one. With M groups and D bytes of all ranks' data, HO-Ring moves D(M-1)/M
- * bytes over each group's link for all-gather and reduce-scatter, twice that for all-reduce. */
+ * bytes over each group's link for all-gather and reduce-scatter (D less the group's own share where groups
+ * differ in size), 2D(M-1)/M for all-reduce. */
 
 /* recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1, on every rank. In place:
  * recvbuff == sendbuff. */

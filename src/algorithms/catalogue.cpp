@@ -136,6 +136,9 @@ Result<Schedule> buildSchedule(std::string_view name, Collective collective, Sha
     return makeStatus(Code::kInvalidUsage,
                       "an all-to-all among %d ranks has more blocks than can be numbered: at most %d ranks",
                       shape.ranks(), kMostRanksOfPairs);
+  // What is too large for the largest group is refused by all ranks.
+  if (shape.rails)
+    HORING_TRY(buildSchedule(name, collective, {shape.groups, shape.members}, 0, root).status());
   Schedule schedule = algorithm->build(collective, shape, position, root);
   if (const size_t sources = mostSources(schedule); sources > kMaxSources)
     return makeStatus(

@@ -102,14 +102,16 @@ bool AlgorithmMeasurement::canRun(const Algorithm& algorithm) const {
 // differ for another.
 bool AlgorithmMeasurement::runTheSame(const Algorithm& one, const Algorithm& other) const {
   if (hasRoot(collective_)) return false;
-  const auto scheduleOf = [&](const Algorithm& algorithm, int32_t position) {
-    const Selection selection = selectionOf(algorithm, membership_.job().map());
-    Schedule schedule = buildSchedule(algorithm.name, collective_, selection.shape, position).take();
+  const auto scheduleOf = [&](const Selection& selection, int32_t position) {
+    Schedule schedule =
+        buildSchedule(selection.algorithm->name, collective_, selection.shape, position).take();
     schedule.algorithm.clear();
     return schedule;
   };
+  const Selection first = selectionOf(one, membership_.job().map()),
+                  second = selectionOf(other, membership_.job().map());
   for (int32_t position = 0; position < membership_.ranks(); ++position)
-    if (scheduleOf(one, position) != scheduleOf(other, position)) return false;
+    if (scheduleOf(first, position) != scheduleOf(second, position)) return false;
   return true;
 }
 
