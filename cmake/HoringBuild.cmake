@@ -20,7 +20,7 @@ endif()
 
 set(HORING_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: address,undefined or thread")
 option(HORING_FUZZ "Build the fuzz targets for libFuzzer, too (clang)" OFF)
-option(HORING_WERROR "Treat warnings as errors" ON)
+option(HORING_WERROR "Treat warnings as errors; the presets do, for compilers that were tried" OFF)
 set(HORING_NO_ERRORS)
 if(NOT HORING_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 sees these in strings whose templates come precompiled (see horing_precompile), where there are none.

@@ -46,7 +46,11 @@ function(horing_install)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/horingConfig.cmake.in ${PROJECT_BINARY_DIR}/horingConfig.cmake
     INSTALL_DESTINATION ${package_folder} PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
   # Before 1.0 a minor version may change what programs see.
-  write_basic_package_version_file(${PROJECT_BINARY_DIR}/horingConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  set(compatibility SameMajorVersion)
+  if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(compatibility SameMinorVersion)
+  endif()
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/horingConfigVersion.cmake COMPATIBILITY ${compatibility})
   install(FILES ${PROJECT_BINARY_DIR}/horingConfig.cmake ${PROJECT_BINARY_DIR}/horingConfigVersion.cmake
     DESTINATION ${package_folder})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ._version import __version__
 
-_MAJOR, _MINOR, _ = __version__.split(".")
+_MAJOR, _MINOR = __version__.split(".")[:2]
 INTERFACE = _MAJOR if _MAJOR != "0" else f"{_MAJOR}.{_MINOR}"  # before 1.0 a minor version may change what programs see
 SONAME = f"libhoring.so.{INTERFACE}"
 PACKAGED = Path(__file__).parent / "lib" / SONAME
