@@ -216,11 +216,11 @@ TEST_P(MessagesInPlace, AlsoWhoeverExpectsMore) {
 
 class AllGathersInPlace : public EngineInPlace {};
 const Case kSymmetric[] = {{"ring", {1, kRanks}},
-                               {"direct", {1, kRanks}},
-                               {"ho_ring", {2, 2}},
-                               {"ring", {1, kRanks}, Network::kSocket},
-                               {"direct", {1, kRanks}, Network::kSocket},
-                               {"ho_ring", {2, 2}, Network::kSocket}};
+                           {"direct", {1, kRanks}},
+                           {"ho_ring", {2, 2}},
+                           {"ring", {1, kRanks}, Network::kSocket},
+                           {"direct", {1, kRanks}, Network::kSocket},
+                           {"ho_ring", {2, 2}, Network::kSocket}};
 INSTANTIATE_TEST_SUITE_P(Algorithms, AllGathersInPlace, ::testing::ValuesIn(kSymmetric));
 
 TEST_P(AllGathersInPlace, CopyNothing) {

@@ -11,6 +11,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -127,15 +128,16 @@ def run_job(job, programs, kit):
         environment["HORING_SHM_DIR"] = folder
     jobs = [job] + ([dataclasses.replace(job, victim=None)] if job.there.neighbour else [])
     around = job.there.around_job(folder if not job.nodes else None)
+    # A session for each: what makes its surroundings ends with it.
     running = [subprocess.Popen(around + one.command(programs), env=environment, text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE) for one in jobs]
+                                stderr=subprocess.PIPE, start_new_session=True) for one in jobs]
     problems, collectives, moved, output = [], 0, 0, ""
     for one, process in zip(jobs, running):
         try:
             said, errors = process.communicate(timeout=job.seconds + 2 * PATIENCE_S)
             found, counted, bytes_moved = judge(one, process.returncode, said, said + errors)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             said, errors = process.communicate()
             found, counted, bytes_moved = ["horing-run itself did not end"], 0, 0
         problems += found
