@@ -73,7 +73,17 @@ TEST(HoringCheck, EndsInItsTimeWhenANodeIsLost) {
   EXPECT_TRUE(contains(outcome.output, "the check ended early: node1 is to be looked at first"))
       << outcome.output << outcome.errors;
   EXPECT_FALSE(contains(outcome.output, "verdict: nothing")) << outcome.output;
-  EXPECT_FALSE(contains(outcome.output, "good: 4 of 4")) << outcome.output;
+  EXPECT_FALSE(contains(outcome.output, "good: 3 of 3")) << outcome.output;
+}
+
+// At this rate a message takes longer than the time of a direction.
+TEST(HoringCheck, SaysThatTheTimeWasTooShort) {
+  HORING_NEEDS_NODES();
+  const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "-n", "4", "--nodes", "4", "--rate", "1",
+                                      "--timeout", "60", "--", HORING_CHECK_PROGRAM, "--time", "1s"});
+  EXPECT_EQ(outcome.code, 3) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "the check ended early: ")) << outcome.output;
+  EXPECT_FALSE(contains(outcome.output, "verdict: ")) << outcome.output;
 }
 
 // Several ranks of a node, of which one measures; and no emulated nodes.
