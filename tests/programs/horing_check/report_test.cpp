@@ -28,7 +28,7 @@ TEST(HostList, IsAsSlurmWritesIt) {
   EXPECT_EQ(hostList({"gw"}), "gw");
   EXPECT_EQ(hostList({"node7"}), "node7");
   EXPECT_EQ(hostList({"node0", "node1", "node2", "node4", "gw", "node9", "node10"}), "node[0-2,4,9-10],gw");
-  EXPECT_EQ(hostList({"n08", "n09", "n10", "n7"}), "n[08-09],n[7,10]");
+  EXPECT_EQ(hostList({"n08", "n09", "n10", "n7"}), "n[08-10],n7");
   EXPECT_EQ(hostList({"a1-ib3", "a1-ib4"}), "a1-ib[3-4]");
   EXPECT_EQ(hostList({"x20261128123456789"}), "x20261128123456789");
 }
@@ -81,8 +81,22 @@ TEST(Verdict, OfDoubtIsSaidAsDoubt) {
   report.verdict.bytes_per_s = 1e9;
   report.verdict.findings.push_back({Quantity::kRate, Part::kSends, 1, -1, 0.5, 2, false});
   EXPECT_EQ(outcomeOf(report), Outcome::kGood);
+  EXPECT_EQ(goodNodes(report).size(), 0u) << "none was measured";
+  report.figures.samples = {{0, 1}, {1, 2}};
   EXPECT_EQ(goodNodes(report).size(), 3u);
+  report.failed = 2;
+  EXPECT_EQ(goodNodes(report), (std::vector<int>{0, 1}));
+  EXPECT_EQ(goodHosts(report), (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(says(verdictText(report), "perhaps, but too little was measured")) << verdictText(report);
+}
+
+TEST(Hosts, OfSeveralNodesAreListedOnceIfAllAreGood) {
+  Report report;
+  report.names = {"a/0", "a/1", "b/2", "b/3"};
+  report.figures.samples = {{0, 1}, {1, 2}, {2, 3}};
+  EXPECT_EQ(goodHosts(report), (std::vector<std::string>{"a", "b"}));
+  report.failed = 3;
+  EXPECT_EQ(goodHosts(report), (std::vector<std::string>{"a"}));
 }
 
 TEST(NodeFactsDiffer, FromWhatMostHave) {
