@@ -133,8 +133,9 @@ TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAnotherThreadIsInACall) {
       << horingGetLastError(comm(0));
   cuda_.fail(nullptr, 0);
   inside.join();
-  EXPECT_EQ(ended, error);
-  EXPECT_EQ(asyncError(0), error);
+  // Both have failed by now, and all ranks end with what the rendezvous heard first.
+  EXPECT_TRUE(ended == horingUnhandledCudaError || ended == horingRemoteError) << ended;
+  EXPECT_EQ(asyncError(0), ended);
   EXPECT_NE(heardError(1), horingSuccess);
   stream.synchronize();
   other.synchronize();
