@@ -189,7 +189,7 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   // Nothing is sent yet: such an error does not stick.
   HORING_TRY(messages.operation().begin(transfers));
   Status status = connector_->begin(links);
-  if (!connector_->established(links)) noteMemory();
+  if (status.ok() && !connector_->established(links)) noteMemory();
   guard_->calls().beginExchange();
   if (status.ok()) {
     const uint32_t transports = connector_->transportsOf(links);
