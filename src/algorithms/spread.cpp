@@ -26,11 +26,15 @@ class Spread {
       : even_(even),
         rails_(rails),
         group_(rails.groupOf(position)),
-        members_(rails.sizeOf(group_)),
-        me_(position - rails.firstOf(group_)) {
-    for (int32_t member = 0; member < members_; ++member)
-      for (int32_t turn = 0; turn < rails.turns(); ++turn)
-        most_ = std::max(most_, static_cast<int32_t>(piecesIn(turn, member).size()));
+        members_(rails.sizeOf(group_)) {
+    pieces_.resize(static_cast<size_t>(rails.turns()) * static_cast<size_t>(members_));
+    for (int32_t member = 0; member < members_; ++member) {
+      const Rails::Range range = rails.piecesOf(group_, member);
+      for (int32_t piece = range.begin; piece < range.end; ++piece)
+        pieces_[pieceIndex(piece % rails.turns(), member)].push_back(piece);
+    }
+    for (const std::vector<int32_t>& pieces : pieces_)
+      most_ = std::max(most_, static_cast<int32_t>(pieces.size()));
   }
 
   Schedule make(Collective collective) {
@@ -63,13 +67,8 @@ class Spread {
     int32_t place = 0;  // among those of its member in that turn
   };
 
-  // That the member of the own group bears.
-  std::vector<int32_t> piecesIn(int32_t turn, int32_t member) const {
-    const Rails::Range range = rails_.piecesOf(group_, member);
-    std::vector<int32_t> pieces;
-    for (int32_t piece = range.begin; piece < range.end; ++piece)
-      if (piece % rails_.turns() == turn) pieces.push_back(piece);
-    return pieces;
+  size_t pieceIndex(int32_t turn, int32_t member) const {
+    return static_cast<size_t>(turn) * static_cast<size_t>(members_) + static_cast<size_t>(member);
   }
 
   int32_t rowOf(const Step& step) const { return step.chunk / even_.grid.columns; }
@@ -118,7 +117,8 @@ class Spread {
       while (end < body.size() && rowOf(body[end]) == rowOf(body[begin])) ++end;
       for (int32_t place = 0; place < most_; ++place)
         for (size_t s = begin; s < end; ++s) {
-          const std::vector<int32_t> pieces = piecesIn(at.turn, body[s].chunk % even_.grid.columns);
+          const std::vector<int32_t>& pieces =
+              pieces_[pieceIndex(at.turn, body[s].chunk % even_.grid.columns)];
           if (static_cast<size_t>(place) >= pieces.size()) continue;
           const Piece piece{pieces[static_cast<size_t>(place)], at.turn, place};
           moments.step[momentIndex(written + s, piece)] = at.step + static_cast<int32_t>(made.body.size());
@@ -159,8 +159,9 @@ class Spread {
 
   const Schedule& even_;
   const Rails& rails_;
-  int32_t group_, members_, me_;
-  int32_t most_ = 1;  // pieces of one member in one turn
+  int32_t group_, members_;
+  std::vector<std::vector<int32_t>> pieces_;  // that a member of the own group bears in a turn: pieceIndex()
+  int32_t most_ = 1;                          // of them
   int32_t lanes_before_ = 0;
   std::vector<Moments> moments_;  // of the even lanes
   Schedule schedule_;

@@ -97,7 +97,10 @@ class Layout {
   // Elements of the chunk, the same on every rank that has to do with it.
   size_t count(int32_t chunk) const {
     if (is_cut_) return cutAt(chunk).count;
-    if (rails()) return partAt(chunk).end - partAt(chunk).begin;
+    if (rails()) {
+      const Rails::Part part = partAt(chunk);
+      return part.end - part.begin;
+    }
     if (extent_.input.given() && contract_.inputHas(position_, chunk))
       return extent_.input.counts[inputBlock(chunk)];
     if (extent_.output.given() && contract_.outputHas(position_, chunk))
