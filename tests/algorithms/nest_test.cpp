@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "../schedule/build_all.h"
-#include "schedule/verify.h"
+#include "proven.h"
 
 namespace horing {
 namespace {
@@ -28,16 +28,7 @@ void expectProven(Collective collective, const std::vector<Level>& levels) {
   for (const Level& level : levels)
     trace += formatString(", %d parts pattern %d", level.size, static_cast<int>(level.pattern));
   SCOPED_TRACE(trace);
-  const std::vector<Schedule> all = nestOfAll(collective, levels);
-  for (InPlace in_place : {InPlace::kNo, InPlace::kYes}) {
-    const Status values = verifyValues(all, in_place);
-    ASSERT_TRUE(values.ok()) << values.message();
-  }
-  for (int32_t window : {1, 3}) {
-    const PlanParameters plan{3 * window, {window}, 1, slotsNeeded(window, 1), scratchSlicesNeeded(window)};
-    const Status progress = verifyProgress(all, plan);
-    ASSERT_TRUE(progress.ok()) << progress.message();
-  }
+  expectAllProven(nestOfAll(collective, levels));
 }
 
 TEST(Nest, IsProvenForThreeLevelsOfAnyPattern) {

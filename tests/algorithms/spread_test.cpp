@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "../schedule/build_all.h"
+#include "proven.h"
 #include "schedule/layout.h"
 #include "schedule/text.h"
-#include "schedule/verify.h"
 
 namespace horing {
 namespace {
@@ -40,18 +40,6 @@ std::string textOf(const Sizes& sizes) {
   return text;
 }
 
-void expectProven(const std::vector<Schedule>& all) {
-  for (InPlace in_place : {InPlace::kNo, InPlace::kYes}) {
-    const Status values = verifyValues(all, in_place);
-    ASSERT_TRUE(values.ok()) << values.message();
-  }
-  for (int32_t window : {1, 3}) {
-    const PlanParameters plan{3 * window, {window}, 1, slotsNeeded(window, 1), scratchSlicesNeeded(window)};
-    const Status progress = verifyProgress(all, plan);
-    ASSERT_TRUE(progress.ok()) << progress.message();
-  }
-}
-
 class Spreading : public testing::TestWithParam<const char*> {};
 
 // With groups of one size, which catalogue_test.cpp proves, these are the 125 multisets of up to four groups of up to five members.
@@ -62,7 +50,7 @@ TEST_P(Spreading, IsProvenForEveryShapeOfUpToFourGroupsOfFive) {
     for (Collective collective : kSymmetric) {
       if (!findAlgorithm(GetParam())->has(collective)) continue;
       SCOPED_TRACE(std::string(collectiveName(collective)) + " on " + textOf(sizes));
-      ASSERT_NO_FATAL_FAILURE(expectProven(buildAll(GetParam(), collective, Shape::of(sizes))));
+      ASSERT_NO_FATAL_FAILURE(expectAllProven(buildAll(GetParam(), collective, Shape::of(sizes))));
     }
 }
 
@@ -80,7 +68,7 @@ TEST_P(Spreading, IsProvenInAnyOrderAndForLargerGroups) {
     for (Collective collective : kSymmetric) {
       if (!findAlgorithm(GetParam())->has(collective)) continue;
       SCOPED_TRACE(std::string(collectiveName(collective)) + " on " + textOf(sizes));
-      ASSERT_NO_FATAL_FAILURE(expectProven(buildAll(GetParam(), collective, Shape::of(sizes))));
+      ASSERT_NO_FATAL_FAILURE(expectAllProven(buildAll(GetParam(), collective, Shape::of(sizes))));
     }
 }
 
