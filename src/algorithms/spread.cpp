@@ -23,10 +23,7 @@ namespace {
 class Spread {
  public:
   Spread(const Schedule& even, const Rails& rails, int32_t position)
-      : even_(even),
-        rails_(rails),
-        group_(rails.groupOf(position)),
-        members_(rails.sizeOf(group_)) {
+      : even_(even), rails_(rails), group_(rails.groupOf(position)), members_(rails.sizeOf(group_)) {
     pieces_.resize(static_cast<size_t>(rails.turns()) * static_cast<size_t>(members_));
     for (int32_t member = 0; member < members_; ++member) {
       const Rails::Range range = rails.piecesOf(group_, member);
