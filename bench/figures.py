@@ -3,8 +3,8 @@
 
     python3 bench/figures.py --bin build/release/bin [--only NAME...]
 
-What a command printed or wrote is kept in bench/results. With --only, the other rows come from what is there already;
-`--only` alone runs nothing. Run it on a machine that does nothing else. Python 3 and nothing else.
+The output of each command is kept in bench/results. With --only, the other rows come from the results there;
+`--only` alone runs nothing. Run it on an idle machine. Python 3 and nothing else.
 """
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What bench/figures.py runs, and what it reads out of the results: rows of (figure, goal, measured, command)."""
+"""The commands of bench/figures.py, and the figures in their results: rows of (figure, goal, measured, command)."""
 import json
 import statistics
 import re
@@ -44,7 +44,7 @@ SHOWN = {
 }
 
 
-# What a row is called while there is nothing to read.
+# The name of a row without results.
 ABOUT = {
     "main_job": ("`ho_ring` and `ring` against the wire and each other", "≤ 1.06, 1.04, 1.05; ≥ 0.95; bytes ≤ 1.03"),
     "peers": ("horing / the fastest of Open MPI, MPICH and Gloo", "< 1"),

@@ -38,13 +38,12 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::IsMember({"all_gather", "reduce_scatter", "all_reduce"}));
   app.add_option("--repetitions", arguments.contest.repetitions, "timed rounds of each")
       ->check(CLI::Range(1, 10000));
-  app.add_option("--warmup", arguments.contest.warmup, "untimed rounds before those, for each size")
+  app.add_option("--warmup", arguments.contest.warmup, "untimed rounds before the timed ones, for each size")
       ->check(CLI::Range(0, 10000));
   app.add_option("--rate", arguments.contest.rate_mbit,
                  "Mbit/s of a node, over all its links; default: as horing-run shaped them")
       ->check(CLI::Range(0.0, 1e9));
-  app.add_option("--interfaces", arguments.interfaces,
-                 "interfaces of the raw stream; default: those of horing-run")
+  app.add_option("--interfaces", arguments.interfaces, "interfaces of the raw stream; default: horing-run's")
       ->delimiter(',');
   app.add_option("--output", arguments.output,
                  "new file for the results, as lines of JSON; default: standard output");

@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
   expect(horingCommUserRank(comm, &rank));
   expect(horingCommCount(comm, &ranks));
   if (ranks < 2) {
-    std::fprintf(stderr, "idle_wait_bench: one rank waits for nobody: start two or more\n");
+    std::fprintf(stderr, "idle_wait_bench: one rank has no peer to wait for: start two or more\n");
     return 2;
   }
   const double share = waitForTheLateOne(comm, rank, late_s);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Figures with a limit that one program each measures: making a communicator, and all-to-all beside the wire.
+"""Figures with a limit that one program each measures: making a communicator, and all-to-all compared with the wire.
 
     python3 bench/limits.py --bin build/release/bin [--json FILE]
 
@@ -53,7 +53,7 @@ def print_report(init, bounds):
 
 
 def main():
-    os.environ.setdefault("HORING_CACHE_DIR", "off")  # what somebody measured on this machine decides no figure
+    os.environ.setdefault("HORING_CACHE_DIR", "off")  # measurements kept on this machine must not affect figures
     parser = argparse.ArgumentParser(description="Making a communicator, and all-to-all beside the wire.")
     parser.add_argument("--bin", default="build/release/bin", type=Path, help="folder of horing-run and the benchmarks")
     parser.add_argument("--repetitions", default=9, type=int, help="of each measurement")

@@ -24,7 +24,7 @@ from main_job_report import chart, one_node_chart, one_node_table, table  # noqa
 MIB = 1 << 20
 # nodes, ranks of each, Mbit/s of each node's link in each direction
 SHAPES = [(2, 8, 500), (4, 4, 500), (2, 4, 1000), (4, 2, 1000)]
-# What a user sees first, in seconds; it is measured again with all others.
+# The first rows a user sees, within seconds; they are measured again with the others.
 FIRST = (2, 4, 1000), {"sizes_mib": [16], "repetitions": 3}
 QUICK = {"sizes_mib": [16, 64], "repetitions": 7}
 FULL = {"sizes_mib": [4, 16, 64], "repetitions": 15}
@@ -129,7 +129,7 @@ def run_one_node(settings, programs, progress):
 
 
 def kernel():
-    """Version of Linux, 6.1: the rest of its name would tell whose machine this is."""
+    """Version of Linux, 6.1: the rest of its name identifies the machine's owner."""
     return ".".join(platform.release().split(".")[:2])
 
 
@@ -165,7 +165,7 @@ def announce(settings):
 
 
 def main():
-    os.environ.setdefault("HORING_CACHE_DIR", "off")  # what somebody measured on this machine decides no figure
+    os.environ.setdefault("HORING_CACHE_DIR", "off")  # measurements kept on this machine must not affect figures
     arguments = parse_arguments()
     settings = FULL if arguments.full else QUICK
     programs = {"run": program(arguments.bin, "horing-run"), "bench": program(arguments.bin, "ho_ring_bench")}

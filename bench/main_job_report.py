@@ -5,7 +5,7 @@ MIB = 1 << 20
 COLLECTIVES = ["all_gather", "reduce_scatter", "all_reduce"]
 LABELS = {"all_gather": "all-gather", "reduce_scatter": "reduce-scatter", "all_reduce": "all-reduce"}
 
-# What the project asks of itself, by MiB for the first.
+# The goals of the project; the first by MiB.
 OVER_WIRE_BOUND = {16: 1.06, 64: 1.04}
 OVER_RAW_STREAM = 1.02
 RING_OVER_OWN_BOUND = 1.05

@@ -84,7 +84,7 @@ def parse_arguments():
 
 
 def main():
-    os.environ.setdefault("HORING_CACHE_DIR", "off")  # what somebody measured on this machine decides no figure
+    os.environ.setdefault("HORING_CACHE_DIR", "off")  # measurements kept on this machine must not affect figures
     arguments = parse_arguments()
     bin_folder = arguments.bin.resolve()
     many = arguments.ranks

@@ -12,8 +12,8 @@
 
 namespace horing::testing {
 
-// Each established connection for which `chosen` says yes is reset at both ends. Returns how many ends that were. Descriptors
-// stay open, as the library does not know of it.
+// Resets both ends of each established connection for which `chosen` returns true. Returns the number of ends. Descriptors stay
+// open, since the library does not know of it.
 inline int breakConnections(const std::function<bool()>& chosen) {
   int broken = 0;
   DIR* const folder = ::opendir("/proc/self/fd");

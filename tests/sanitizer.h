@@ -1,7 +1,7 @@
 #pragma once
-// What a test may know of the sanitizer it is built with: what that cannot do, and how much slower it is.
+// The sanitizer that a test is built with: its limits, and its slowdown.
 
-// gcc says it with macros, clang when asked.
+// gcc defines macros, clang has __has_feature.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define HORING_TEST_ASAN 1

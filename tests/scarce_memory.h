@@ -11,7 +11,7 @@
 namespace {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 thread_local int64_t allocations_left = kNever;  // of this thread
-// Of all others, where a thread of the test says so.
+// Of all other threads, if a thread of the test sets it.
 std::atomic<int64_t> allocations_left_elsewhere{kNever};
 thread_local bool is_of_test = false;
 

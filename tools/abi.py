@@ -13,7 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-HEADERS = ("horing.h", "streams.h", "paro.h")
+FIRST = "horing.h"  # includes its parts
+
+
+def headers_of(names):
+    """The C headers; the one that includes the others first."""
+    return sorted((name for name in names if name.endswith(".h")), key=lambda name: (name != FIRST, name))
 
 
 def run(*command, allowed=(0,)):
@@ -24,14 +29,20 @@ def run(*command, allowed=(0,)):
 
 
 def functions(text):
-    """(type, name, parameters) of what a header declares."""
+    """(type, name, parameters) of a header's declarations."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     return [(kind.strip(), name, " ".join(parameters.split()))
             for kind, name, parameters in re.findall(r"HORING_API\s+([\w\s*]+?)\s*\b(\w+)\(([^;]*)\);", text)]
 
 
-def interface(header):
-    """What the shared library's name ends in."""
+def read_headers(root):
+    """{name: text} of a tree."""
+    return {name: (root / "include/horing" / name).read_text() for name in headers_of(path.name for path in (root / "include/horing").iterdir())}
+
+
+def interface(headers):
+    """The suffix of the shared library's name, from {name: text}."""
+    header = "\n".join(headers.values())
     major, minor = (re.search(rf"#define HORING_{part} (\d+)", header).group(1) for part in ("MAJOR", "MINOR"))
     return major if major != "0" else f"0.{minor}"
 
@@ -56,8 +67,8 @@ def compare(before, now, folder):
     done = run("abidiff", "--no-added-syms", old, new, allowed=range(16))
     if done.returncode & 3:  # abidiff itself failed
         sys.exit(f"abi: abidiff failed: {done.stderr.strip()}")
-    same_name = interface(before["horing.h"]) == interface(now["horing.h"])
-    text = f"{count} functions, libhoring.so.{interface(now['horing.h'])}, before libhoring.so.{interface(before['horing.h'])}\n{done.stdout}"
+    same_name = interface(before) == interface(now)
+    text = f"{count} functions, libhoring.so.{interface(now)}, before libhoring.so.{interface(before)}\n{done.stdout}"
     return text, done.returncode == 0 or not same_name
 
 
@@ -67,9 +78,9 @@ def main():
     revision = sys.argv[1] if len(sys.argv) > 1 else next(iter(tags), None)
     if revision is None:
         sys.exit("abi: no version is tagged yet; name a revision to compare with")
-    now = {name: (root / "include/horing" / name).read_text() for name in HEADERS}
+    now = read_headers(root)
     names = run("git", "-C", root, "ls-tree", "--name-only", f"{revision}:include/horing").stdout.split()
-    before = {name: run("git", "-C", root, "show", f"{revision}:include/horing/{name}").stdout for name in HEADERS if name in names}
+    before = {name: run("git", "-C", root, "show", f"{revision}:include/horing/{name}").stdout for name in headers_of(names)}
     with tempfile.TemporaryDirectory() as folder:
         text, survives = compare(before, now, Path(folder))
     print(f"{revision} to this tree: {text}", end="")

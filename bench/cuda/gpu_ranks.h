@@ -40,7 +40,7 @@ class Machine {
   static bool hasGpu() { return cudaFree(nullptr) == cudaSuccess; }
   static cuda::LaneGpu& gpu() { return of().gpu_; }
   static const std::shared_ptr<const CudaDevice>& device() { return of().device_; }
-  // Of GPU 0, for as long as it is kept.
+  // Keeps GPU 0's context while it exists.
   static std::unique_ptr<cuda::Memory> memory(size_t bytes) {
     return must(cuda::makeDeviceMemory(device(), bytes));
   }
@@ -93,7 +93,7 @@ class Streams {
       must(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
       must(cudaGraphInstantiate(&graphs.emplace_back(), graph, 0), "cudaGraphInstantiate");
       must(cudaGraphDestroy(graph), "cudaGraphDestroy");
-      // Before one of them runs, for it waits for the others.
+      // Before one of them runs, since it waits for the others.
       must(cudaGraphUpload(graphs.back(), stream), "cudaGraphUpload");
       must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     }

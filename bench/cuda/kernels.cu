@@ -14,7 +14,7 @@ using SumRule = cuda::Rule<cuda::FloatCodec<float, uint32_t>, cuda::Add>;
 
 __global__ void __launch_bounds__(cuda::kLaneThreads)
     foldKernel(const std::byte* a, const std::byte* b, std::byte* to, size_t count) {
-  // A stretch of its own for each block, a multiple of 16 bytes.
+  // A separate stretch for each block, a multiple of 16 bytes.
   const size_t stretch = (count / gridDim.x + 127) / 128 * 128;
   const size_t begin = min(stretch * blockIdx.x, count);
   const size_t offset = begin * sizeof(float);
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(cuda::kLaneThreads)
   cuda::foldSlice<SumRule>({}, work);
 }
 
-// Ends the program when it has waited in vain: there is nobody to tell.
+// Ends the program when it has timed out.
 template <class Condition>
 __device__ void await(const Condition& is_there) {
   constexpr uint32_t kLooks = 1 << 16;

@@ -1,4 +1,4 @@
-// What the engine for GPUs does on one GPU, beside what that GPU can do in the same run. See bench/cuda/README.md.
+// The engine for GPUs on one GPU, compared with what that GPU can do in the same run. See bench/cuda/README.md.
 #include <algorithm>
 
 #include "cuda/gpu_ranks.h"
@@ -13,7 +13,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 // Blocks, queues and slots: as many and as large as the GPU has room for, or what a communicator takes whose ranks are threads.
 enum class Room { kMost, kOfCommunicators };
 constexpr int32_t kBlocksOfCommunicators = 32;  // the default of HORING_GPU_BLOCKS
-// Of a wait, which then ends the program and says where.
+// The limit of a wait, which then ends the program and says where.
 constexpr uint64_t kTimeoutNs = 20'000'000'000;
 
 // GB/s that the GPU's memory moves, reads and writes counted, for a copy of `bytes`.
@@ -127,7 +127,7 @@ void benchCollective(const std::string& algorithm, Collective collective, Shape 
   }
 }
 
-// 8 bytes, in graphs of so many launches that those of the host do not count.
+// 8 bytes, in graphs of so many launches that the host's launches do not count.
 void benchLatency(const char* algorithm) {
   constexpr int kLaunches = 100;
   GpuRanks gpu(optionsFor(algorithm, Collective::kAllReduce, {1, 2}, Room::kOfCommunicators), 1024);

@@ -1,5 +1,5 @@
-// All-reduce of processes that share a GPU, over sockets: horing beside NCCL, in turns. Ranks come from a launcher: horing-run -n 2 --
-// nccl_bench. NCCL is looked up at run time; without it, or without a GPU, it says so and exits with 77.
+// All-reduce of processes that share a GPU, over sockets: horing and NCCL, in turns. Ranks come from a launcher: horing-run -n 2 --
+// nccl_bench. NCCL is looked up at run time; without it, or without a GPU, it prints that and exits with 77.
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
@@ -49,7 +49,7 @@ class Pair {
     MUST(horingCommInitFromEnv(&horing_));
     MUST(horingCommUserRank(horing_, &rank_));
     MUST(horingCommCount(horing_, &ranks_));
-    // Ranks on one GPU are refused unless each is on a host of its own.
+    // Ranks on one GPU are refused unless each has a different host.
     ::setenv("NCCL_HOSTID", ("horing-bench-" + std::to_string(rank_)).c_str(), 1);
     NcclId id{};
     if (rank_ == 0) MUST(nccl_.getId(&id));

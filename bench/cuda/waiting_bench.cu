@@ -26,7 +26,7 @@ __global__ void firstUsed(int* out) {
   *out = kNumber;
 }
 
-// Runs until the host says that it may end.
+// Runs until the host ends it.
 __global__ void waitForHost(const volatile uint32_t* word, uint32_t number) {
   while (*word < number) {
   }
@@ -61,7 +61,7 @@ class WaitingStream {
   uint32_t number_ = 0;
 };
 
-// On a thread of its own; how long it took, or that it did not return in time.
+// On a separate thread; its duration, or that it did not return in time.
 class Call {
  public:
   explicit Call(std::function<void()> call)

@@ -1,6 +1,6 @@
 #pragma once
-// ho_ring against ring, and both against the wire, in turns: each repetition times every competitor once, so that a slow
-// moment of the machine falls on all of them.
+// ho_ring against ring, and both against the wire, in turns: each repetition times every competitor once, so that a slow moment of
+// the machine affects all of them.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -49,7 +49,7 @@ struct SizeResult {
 
 class Contest {
  public:
-  // Both communicators have the same ranks; neither is owned. The streams are those of connectNeighbours().
+  // Both communicators have the same ranks; neither is owned. The streams come from connectNeighbours().
   Contest(perf::Ranks ring, perf::Ranks ho_ring, JobLayout layout, std::vector<DuplexStream> streams)
       : ring_(ring), ho_ring_(ho_ring), layout_(std::move(layout)), streams_(std::move(streams)) {}
 

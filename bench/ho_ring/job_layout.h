@@ -1,5 +1,5 @@
 #pragma once
-// Who is where in the measured job, and the neighbouring node of each node.
+// The place of each rank in the measured job, and the neighbouring node of each node.
 #include <string>
 #include <vector>
 
@@ -18,7 +18,7 @@ struct JobLayout {
   bool even = true;          // every node has the same number of ranks
 };
 
-// Which node: what horing-run says, else the host name. Collective.
+// The node: from horing-run, else the host name. Collective.
 Result<JobLayout> findLayout(perf::Ranks& ranks);
 
 // Streams from each node's leader to the next node's, one for each interface; none on other ranks, and none with one node.

@@ -123,7 +123,7 @@ class HandRing {
     if (bytes != 0) {
       const Message* message = first ? nullptr : connections_.reduce_previous->tryPeek();
       if (!first && !message) return false;
-      std::byte* to = last ? reduce_.output + offset : connections_.reduce_next->tryAcquire();
+      std::byte* to = last ? reduce_.output + offset : connections_.reduce_next->tryAcquire(kWholeSlot);
       if (!to) return false;
       if (first)
         copyBytes(reduce_.input + offset, to, nullptr, bytes);
@@ -145,7 +145,7 @@ class HandRing {
     if (first && reduces && gather_.slice >= reduced_slices_) return false;
     const Message* message = first ? nullptr : connections_.gather_previous->tryPeek();
     if (!first && !message) return false;
-    std::byte* next = last ? nullptr : connections_.gather_next->tryAcquire();
+    std::byte* next = last ? nullptr : connections_.gather_next->tryAcquire(kWholeSlot);
     if (!last && !next) return false;
     std::byte* out = gather_.output + offset;
     if (first && reduces)

@@ -25,6 +25,7 @@
 #include "algorithms/catalogue.h"
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/pause.h"
 #include "engine/host/operation.h"
 #include "hand_ring.h"
 #include "transport/loopback/loopback_transport.h"
@@ -188,12 +189,12 @@ void callInTurn(const Ranks& ranks, std::unique_ptr<Operation> Rank::*contestant
         progressed = operation.poll() || progressed;
         done = operation.done() && done;
       }
-      if (!progressed && !done) die("nobody gets on any more");
+      if (!progressed && !done) die("no rank makes progress any more");
     }
   }
 }
 
-// The same of one rank, while its peers do so in threads of their own.
+// The same for one rank, while its peers do so in other threads.
 template <typename Operation>
 void callAlone(Rank& rank, std::unique_ptr<Operation> Rank::*contestant, size_t calls) {
   Operation& operation = *(rank.*contestant);
@@ -201,7 +202,7 @@ void callAlone(Rank& rank, std::unique_ptr<Operation> Rank::*contestant, size_t 
     for (operation.begin(rank.call, ++rank.sequence);;) {
       const bool progressed = operation.poll();
       if (operation.done()) break;
-      if (!progressed) __builtin_ia32_pause();
+      if (!progressed) pauseCore();
     }
   }
 }
@@ -212,7 +213,7 @@ class Meeting {
   void meet(int end) {
     // release and acquire: what either did before, the other sees after.
     const uint64_t turn = turns_[end].value.fetch_add(1, std::memory_order_release) + 1;
-    while (turns_[1 - end].value.load(std::memory_order_acquire) < turn) __builtin_ia32_pause();
+    while (turns_[1 - end].value.load(std::memory_order_acquire) < turn) pauseCore();
   }
 
  private:
@@ -241,7 +242,7 @@ Rounds takeTurns(int rounds, const TimedRound& timed) {
   return result;
 }
 
-// CPU time of this thread: what others do meanwhile does not count.
+// CPU time of this thread: other threads do not count.
 class ThreadClock final : public Clock {
  public:
   int64_t nowNs() const override {
@@ -373,7 +374,7 @@ int run(int rounds, size_t largest) {
 }  // namespace horing
 
 int main(int argc, char** argv) {
-  ::alarm(900);  // whatever goes wrong, nobody waits for ever
+  ::alarm(900);  // bounds every wait
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 21;
   const int largest_kib = argc > 2 ? std::atoi(argv[2]) : 16384;
   if (rounds < 1 || largest_kib < 1) {

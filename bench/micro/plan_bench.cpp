@@ -16,9 +16,13 @@ namespace {
 
 class NowhereSender final : public Sender {
  public:
-  std::byte* tryAcquire() override { return nullptr; }
+  std::byte* tryAcquire(uint32_t) override { return nullptr; }
   void post(uint32_t, Tag) override {}
   bool flushed() const override { return true; }
+  LandingSender* landings() override { return nullptr; }
+  LentSender* lent() override { return nullptr; }
+  CallersSlotsSender* callersSlots() override { return nullptr; }
+  SharedSlotsSender* sharedSlots() override { return nullptr; }
 };
 
 class NowhereReceiver final : public Receiver {
@@ -26,6 +30,9 @@ class NowhereReceiver final : public Receiver {
   const Message* tryPeek() override { return nullptr; }
   void release() override {}
   bool flushed() const override { return true; }
+  LandingReceiver* landings() override { return nullptr; }
+  LentReceiver* lent() override { return nullptr; }
+  CallersSlotsReceiver* callersSlots() override { return nullptr; }
 };
 
 class NowhereLink final : public Link {
@@ -54,6 +61,7 @@ class NowhereTransport final : public Transport {
   const char* name() const override { return "nowhere"; }
   std::vector<std::byte> address() const override { return {std::byte{1}}; }
   bool canReach(std::span<const std::byte>) const override { return true; }
+  std::string whyUnreachable(std::span<const std::byte>) const override { return {}; }
   Result<Link*> connect(int peer, std::span<const std::byte>, const LinkShape&, int number) override {
     links_.push_back(std::make_unique<NowhereLink>(peer, number));
     return links_.back().get();
@@ -63,6 +71,8 @@ class NowhereTransport final : public Transport {
   int waitFd() const override { return -1; }
   void endWait() override {}
   uint64_t memoryBytes() const override { return 0; }
+  bool takesSlots() const override { return false; }
+  RegionAccess* regions() override { return nullptr; }
 
  private:
   std::vector<std::unique_ptr<NowhereLink>> links_;

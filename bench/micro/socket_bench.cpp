@@ -86,11 +86,11 @@ class RawPair {
     const SockAddr at = toSockAddr(to);
     fds_[0] = dialled.take();
     const bool tuned =
-        tcp::tuneSocket(listening.value().fd.get(), {}).ok() && tcp::tuneSocket(fds_[0].get(), {}).ok();
+        tcp::tuneSocket(listening.value().fd.get()).ok() && tcp::tuneSocket(fds_[0].get()).ok();
     if (!tuned || (::connect(fds_[0].get(), at.get(), at.length) != 0 && errno != EINPROGRESS)) std::exit(1);
     while (!fds_[1].valid())
       fds_[1].reset(::accept4(listening.value().fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!tcp::tuneSocket(fds_[1].get(), {}).ok()) std::exit(1);
+    if (!tcp::tuneSocket(fds_[1].get()).ok()) std::exit(1);
     for (auto& memory : memory_) memory.assign(2 * kSlots * size_t{message_bytes}, std::byte{1});
   }
 
@@ -174,7 +174,7 @@ class TransportPair {
     Receiver& receiver = links_[end]->receiver(0);
     while (sent < messages || received < messages || !sender.flushed() || !receiver.flushed()) {
       const uint64_t before = sent + received;
-      if (sent < messages && sender.tryAcquire()) sender.post(message_bytes_, sent++);
+      if (sent < messages && sender.tryAcquire(kWholeSlot)) sender.post(message_bytes_, sent++);
       if (received < messages && receiver.tryPeek()) receiver.release(), ++received;
       progress(end);
       if (sent + received == before) ::sched_yield();
@@ -186,7 +186,7 @@ class TransportPair {
     Sender& sender = links_[0]->sender(0);
     Receiver& receiver = links_[1]->receiver(0);
     while (received < messages) {
-      if (sent < messages && sender.tryAcquire()) sender.post(message_bytes_, sent++);
+      if (sent < messages && sender.tryAcquire(kWholeSlot)) sender.post(message_bytes_, sent++);
       progress(0);
       progress(1);
       if (receiver.tryPeek()) receiver.release(), ++received;
@@ -211,7 +211,7 @@ class TransportPair {
     if (const Status status = ends_[end]->progress(); !status.ok()) fail(status);
   }
   void post(int end, uint64_t tag) {
-    while (!links_[end]->sender(0).tryAcquire()) progress(end);
+    while (!links_[end]->sender(0).tryAcquire(kWholeSlot)) progress(end);
     links_[end]->sender(0).post(8, tag);
     progress(end);
   }

@@ -109,7 +109,7 @@ class Pair {
 
   void send(const std::byte* data, uint32_t bytes) {
     std::byte* slot = nullptr;
-    while ((slot = sender_->tryAcquire()) == nullptr) {
+    while ((slot = sender_->tryAcquire(kWholeSlot)) == nullptr) {
     }
     std::memcpy(slot, data, bytes);
     sender_->post(bytes, 0);

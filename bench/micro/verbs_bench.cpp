@@ -97,8 +97,7 @@ class Ends {
     if (const Status status = transports_[end]->progress(); !status.ok()) fail(status.toString());
     if (clock_.nowNs() > deadline_ns_) fail("nothing moved for a minute");
   }
-  // Until `done`, which moves something. Waits as a rank does: a while for the core to be given to what makes the others' packets,
-  // then until something comes.
+  // Until `done`, which makes progress. Waits as a rank does: yields the core for a while, then blocks.
   template <typename Done>
   void until(size_t end, Done done) {
     for (int idle = 0; !done(); ++idle) {
@@ -118,7 +117,7 @@ class Ends {
   }
   void send(size_t end) {
     Sender& sender = links_[end]->sender(0);
-    until(end, [&] { return sender.tryAcquire() != nullptr; });
+    until(end, [&] { return sender.tryAcquire(kWholeSlot) != nullptr; });
     sender.post(bytes_, sent_[end]++);
     progress(end);
   }

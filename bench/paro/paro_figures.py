@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""PaRO's figures: what its strategies take and move on emulated nodes, against the formulas and the planner's prediction.
+"""PaRO's figures: time, memory and traffic of its strategies on emulated nodes, against the formulas and the planner's prediction.
 
     python3 bench/paro/paro_figures.py --bin build/release/bin [--quick] [--only order training bytes memory overhead loss]
             [--strategies GGG GNG] [--tokens 4] [--out build/bench/paro]
 
-Prints each figure with its goal, and writes what was measured to the --out folder. Needs emulated nodes (horing-run --check-nodes).
+Prints each figure with its goal, and writes the measurements to the --out folder. Needs emulated nodes (horing-run --check-nodes).
 Python 3 and nothing else.
 """
 import argparse
@@ -93,7 +93,7 @@ def say_factors(work, measured):
 
 
 def training(bench):
-    """Step times with computation: on few cores it takes its share of them."""
+    """Step times with computation, which shares the cores."""
     measured = {}
     for strategy in ["GGG", "IIG", "NGG", "NIG", "NII"]:
         run = bench.train(4, 4, RATE_MBIT, ["--strategy", strategy, *MODEL, "--accumulate", "10", "--steps", str(bench.steps + 1),
@@ -119,7 +119,7 @@ def formula_bytes(bench, nodes, members, accumulate):
 
 
 def bytes_over_links(bench):
-    """Two runs that differ by some steps: what is between them is what a step moves."""
+    """Two runs that differ by some steps: the difference is the traffic of the steps."""
     kept, worst = {}, (0, "")
     jobs = [((2, 4), 4)] if bench.quick else itertools.product([(2, 4), (4, 4)], [1, 4, 10])
     for (nodes, members), accumulate in jobs:
@@ -135,7 +135,7 @@ def bytes_over_links(bench):
 
 
 def memory(bench):
-    """State that a rank keeps, as the client counts what it has allocated."""
+    """A rank's state, as counted by the client's allocations."""
     runs = bench.replay(2, 4, 0, "all", 1, 1)
     ratios = {r["strategy"]: r["state_bytes"] / r["formula_state_bytes"] for r in runs}
     bench.keep("memory", runs)
@@ -181,10 +181,10 @@ def loss(bench):
 
 
 def main():
-    os.environ.setdefault("HORING_CACHE_DIR", "off")  # what somebody measured on this machine decides no figure
+    os.environ.setdefault("HORING_CACHE_DIR", "off")  # measurements kept on this machine must not affect figures
     parser = argparse.ArgumentParser(description="PaRO's figures on emulated nodes.")
     parser.add_argument("--bin", default="build/release/bin", help="folder of horing-run and horing-paro")
-    parser.add_argument("--out", default="build/bench/paro", help="folder for what was measured")
+    parser.add_argument("--out", default="build/bench/paro", help="folder for the measurements")
     parser.add_argument("--only", nargs="+", choices=FIGURES, default=FIGURES, help="which figures")
     parser.add_argument("--quick", action="store_true", help="fewer shapes and turns")
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, metavar="STRATEGY", help="which ones overhead is about")

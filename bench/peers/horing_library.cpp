@@ -1,5 +1,5 @@
-// peer_horing: horing itself, beside its peers. Rank, size and meeting point come from the environment, as for any program.
-// With PEERS_MEMALLOC set, buffers are from horingMemAlloc.
+// peer_horing: horing itself, in the comparison with its peers. Rank, size and rendezvous address come from the environment, as for
+// any program. With PEERS_MEMALLOC set, buffers are from horingMemAlloc.
 #include <cstdio>
 #include <cstdlib>
 

@@ -11,7 +11,7 @@ from nodes import FOLDER_VARIABLE
 
 
 class Job(NamedTuple):
-    """What is started: `ranks` in blocks over `nodes`, whose programs are in `bin_folder`."""
+    """A job: `ranks` in blocks over `nodes`, whose programs are in `bin_folder`."""
     nodes: int
     ranks: int
     interface: str  # that leads to the other nodes; "lo" with one node
@@ -37,7 +37,7 @@ def shell(job):
 
 
 def rank_by_rank(job, program, conductor, environment):
-    """One program for each rank, told who it is by the variables of torchrun and horing-run."""
+    """One program for each rank, which gets rank and size from the variables of torchrun and horing-run."""
     starts = []
     for rank in range(job.ranks):
         node, local = divmod(rank, job.ranks_of_a_node())
@@ -54,7 +54,7 @@ def free_port():
 
 
 def horing(job, conductor, settings):
-    """Between nodes its ranks meet where horing-run says; on one node several teams of it are jobs of their own."""
+    """Between nodes horing-run gives the rendezvous address; on one node each of several teams is a separate job."""
     own = {}
     if job.nodes == 1:
         own = {"HORING_ROOT": f"127.0.0.1:{free_port()}", "HORING_RUN_SECRET": secrets.token_hex(32)}

@@ -1,6 +1,6 @@
 #pragma once
-// One library under test, as one of its ranks sees it. What is not here cannot differ between libraries: buffers, warm-up,
-// barrier, clock and checks are those of turns.cpp for all of them.
+// One library under test, as one of its ranks sees it. Everything else is the same for all libraries: turns.cpp has the buffers,
+// warm-up, barrier, clock and checks.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -30,11 +30,11 @@ class Library {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Zeroed memory for the buffers of a call, touched already: the first use of a page is nobody's communication. Ordinary
-  // memory, unless a library has better and is asked for it.
+  // Zeroed memory for the buffers of a call, already touched: the first use of a page is no communication. Ordinary memory, unless
+  // a library has better and is asked for it.
   virtual Result<Memory> allocate(size_t bytes);
-  // Collective. Where the result lies: call.receive, or call.send for a library that only works in place. The library's own
-  // error otherwise.
+  // Collective. The place of the result: call.receive, or call.send for a library that only works in place. The library's own error
+  // otherwise.
   virtual Result<const float*> run(const Call& call) = 0;
 };
 

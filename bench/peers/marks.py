@@ -1,4 +1,4 @@
-"""What the project asks of itself beside its peers, and whether a comparison meets it."""
+"""The goals of the comparison with peers, and whether a comparison meets them."""
 import statistics
 from typing import NamedTuple
 
@@ -54,8 +54,8 @@ def at_worst(figure, goal, values, allowed):
 
 
 def not_slower(figure, jobs, least_bytes):
-    """Where ours and a peer's both take what the wire needs, which of them is ahead is chance: what counts is more than the run's own
-    spread."""
+    """Where ours and a peer's both take what the wire needs, which of them is ahead is chance: only a difference above the run's own
+    spread counts."""
     values = [(ratio, report.spread(job, collective, size), f"{LABELS[collective]}, {chart.bytes_text(size)}, {shape(job)}")
               for job in jobs for collective in LABELS for ratio, size in report.ratios(job, collective) if size >= least_bytes]
     if not values:

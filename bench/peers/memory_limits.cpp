@@ -66,7 +66,7 @@ Result<double> copyBytesPerSecond() {
     std::memset(copier.to.get(), 1, kBytes);
     std::memset(copier.from.get(), 2, kBytes);
   }
-  // Threads that have just begun copy at two thirds of the rate of those that go on, so the first copies do not count.
+  // Threads that have just begun copy at two thirds of the rate of running ones, so the first copies do not count.
   std::barrier together(kThreads);
   std::vector<double> rates;
   const auto copy = [&](const Copier& copier, bool measures) {

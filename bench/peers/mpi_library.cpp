@@ -38,7 +38,7 @@ class Mpi final : public Library {
   }
 
  private:
-  // By default MPI ends the program at an error; this is for those that are set to return it.
+  // By default MPI ends the program at an error; this is for programs that make it return errors.
   static Result<const float*> outcome(const Call& call, int code) {
     if (code != MPI_SUCCESS) return makeStatus(Code::kInternalError, "MPI returned %d", code);
     return call.receive;

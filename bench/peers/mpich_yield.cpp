@@ -1,6 +1,6 @@
-// Lets MPICH share cores. Its progress loop spins without end and its setting for yielding has no effect in this build, so
-// that with more ranks than cores every message waits for a time slice. Where PEERS_YIELD is set, this stands before UCX's
-// progress function and yields the core whenever nothing was to be done.
+// Lets MPICH share cores. Its progress loop spins without end and its setting for yielding has no effect in this build, so that
+// with more ranks than cores every message waits for a time slice. If PEERS_YIELD is set, this replaces UCX's progress function and
+// yields the core after each call without progress.
 #include <dlfcn.h>
 #include <sched.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Starting programs on nodes: horing-run holds the nodes, an agent on each starts what it is asked to.
+"""Starting programs on nodes: horing-run holds the nodes, an agent on each starts the requested programs.
 
     horing-run -n 2 --nodes 2 -- python3 nodes.py agent FOLDER      an agent on each node, at FOLDER/nodeK.sock
     python3 nodes.py shell [-OPTION...] nodeK COMMAND...            what MPI launchers call instead of ssh
@@ -38,7 +38,7 @@ def end_group(child):
 
 
 def receive_request(connection):
-    """(request, files) of one JSON text that ends in a newline, with the caller's standard files beside its first byte."""
+    """(request, files) of one JSON text that ends in a newline, with the caller's standard files attached to its first byte."""
     data, files, _, _ = socket.recv_fds(connection, 1 << 16, STANDARD_FILES)
     while not data.endswith(b"\n"):
         more = connection.recv(1 << 16)
@@ -49,7 +49,7 @@ def receive_request(connection):
 
 
 def serve(connection, children, starting):
-    """Runs one program. Its end is told to the caller; the caller's end is its own. A request without a command lasts as long
+    """Runs one program. Its end is reported to the caller, and the caller's end ends it. A request without a command lasts as long
     as the caller, and then everything ends."""
     with connection:
         try:
@@ -121,7 +121,8 @@ class Program:
         text = json.dumps({"command": command, "environment": environment or {}}) + "\n"
         handles = array.array("i", files or [0, 1, 2])
         sent = self.connection.sendmsg([text.encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handles)])
-        self.connection.sendall(text.encode()[sent:])
+        if rest := text.encode()[sent:]:  # sending nothing fails, too, where the program has ended and its agent has hung up
+            self.connection.sendall(rest)
 
     def fileno(self):
         return self.connection.fileno()
@@ -149,7 +150,7 @@ def shell(arguments):
 
 
 class Nodes:
-    """Emulated nodes, or with `count` 1 and no rate this machine as it is. A context manager."""
+    """Emulated nodes, or with `count` 1 and no rate this machine itself. A context manager."""
 
     START_S, END_S = 30, 10
 

@@ -97,7 +97,7 @@ def ratios(job, collective):
 
 
 def spread(job, collective, size):
-    """How far one and the same lies apart in this run (A/A), as a factor: the medians of even and of odd rounds, of ours or of the best
+    """The spread of identical measurements in this run (A/A), as a factor: the medians of even and of odd rounds, of ours or of the best
     peer, whichever differ more. 1 where there are too few rounds."""
     rounds = {line["library"]: line["seconds"] for line in job["times"] if (line["collective"], line["bytes"]) == (collective, size)}
     best = best_peer({name: statistics.median(seconds) for name, seconds in rounds.items()})

@@ -1,4 +1,4 @@
-"""Slices of a sweep, put together: what was measured last of a shape and collective counts, the rest stays."""
+"""Slices of a sweep, merged: the latest measurements of a shape and collective replace earlier ones, the rest stays."""
 import json
 
 

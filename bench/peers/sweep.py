@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""horing beside its peers: the same sweep through Open MPI, MPICH and Gloo, in turns, on one node and across emulated nodes.
+"""horing compared with its peers: the same sweep through Open MPI, MPICH and Gloo, in turns, on one node and across emulated nodes.
 
     python3 bench/peers/sweep.py --bin build/release/bin [--quick] [--out build/bench]
     python3 bench/peers/sweep.py --only 2x8 --collectives all_reduce    one slice
@@ -168,7 +168,7 @@ def write_results(folder, results):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="horing beside Open MPI, MPICH and Gloo, with a table and pictures.")
+    parser = argparse.ArgumentParser(description="Compares horing with Open MPI, MPICH and Gloo; table and pictures.")
     parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
     parser.add_argument("--out", default="build/bench", help="folder for the results")
     parser.add_argument("--quick", action="store_true", help="fewer sizes, rounds and shapes: for a first look only")
@@ -182,7 +182,7 @@ def parse_arguments():
 
 
 def main():
-    os.environ.setdefault("HORING_CACHE_DIR", "off")  # what somebody measured on this machine decides no figure
+    os.environ.setdefault("HORING_CACHE_DIR", "off")  # measurements kept on this machine must not affect figures
     arguments = parse_arguments()
     folder = Path(arguments.out)
     if arguments.draw:

@@ -1,4 +1,4 @@
-"""The ranks of one library, alive for the whole comparison, who take turns when told to (see turns.h)."""
+"""The ranks of one library, which run for the whole comparison and take turns on request (see turns.h)."""
 import os
 import select
 import socket

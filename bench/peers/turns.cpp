@@ -82,7 +82,7 @@ class Wire {
   std::string pending_;
 };
 
-// The thread that makes the calls; those that libraries have started stay free.
+// The thread that makes the calls; the libraries' threads stay unbound.
 Status bind(const std::string& line) {
   int core = 0;
   if (std::sscanf(line.c_str(), "core %d", &core) != 1)

@@ -9,7 +9,7 @@ namespace horing::perf {
 
 namespace {
 
-// ---- What is where. Blocks are multiples of 16 bytes, as in nccl-tests. ----
+// ---- The layout. Blocks are multiples of 16 bytes, as in nccl-tests. ----
 
 size_t blockOf(const Job& job) {
   const size_t element = dataTypeBytes(job.type);
@@ -57,7 +57,7 @@ Layout passedOn(const Job& job) {
   return layout;
 }
 
-// Blocks as the traffic says. The size is that of the rank with the most to send or to receive.
+// Blocks as the traffic gives them. The size is that of the rank with the most to send or to receive.
 Layout exchangedByTraffic(const Job& job) {
   const size_t element = dataTypeBytes(job.type);
   const size_t block = blockOf(job);
@@ -86,13 +86,13 @@ Layout exchangedByTraffic(const Job& job) {
   return layout;
 }
 
-// ---- What is more than one call ----
+// ---- Collectives of more than one call ----
 
 horingResult_t passOn(const Call& c) {
   const int next = (c.rank + 1) % c.ranks;
   const int previous = (c.rank + c.ranks - 1) % c.ranks;
   (void)horingGroupStart();
-  // The end of the group returns what either of them was refused for.
+  // The end of the group returns the error of either.
   (void)horingSend(c.send, c.layout.argument, c.type, next, c.comm, c.stream);
   (void)horingRecv(c.receive, c.layout.argument, c.type, previous, c.comm, c.stream);
   return horingGroupEnd();

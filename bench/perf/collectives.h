@@ -1,6 +1,5 @@
 #pragma once
-// The collectives that the *_perf programs measure, as a table: what each makes of a size, what it must deliver,
-// and how it is called.
+// The collectives that the *_perf programs measure, as a table: the buffers of a size, the expected results, and the calls.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -39,7 +38,7 @@ struct Job {
   int ranks = 1;
   int rank = 0;
   uint64_t bytes = 0;                // the operation is the largest that is not larger
-  const Traffic* traffic = nullptr;  // where blocks are those of a traffic
+  const Traffic* traffic = nullptr;  // for blocks given by a traffic
 };
 
 // One call.
@@ -65,12 +64,12 @@ enum class Root {
 // A row of the table.
 struct CollectiveTest {
   const char* name = nullptr;      // "all_reduce": the program is all_reduce_perf
-  const char* function = nullptr;  // what is called, for messages
+  const char* function = nullptr;  // the called function, for messages
   bool reduces = false;
   bool in_place = false;  // whether it can be called in place
   Root root = Root::kNone;
   bool power_of_two = false;  // whether the number of ranks must be one
-  bool by_traffic = false;    // whether blocks are those of a traffic
+  bool by_traffic = false;    // whether a traffic gives the blocks
   // What a link has to carry for each byte of size, so that figures of different numbers of ranks compare.
   double (*bus_factor)(int ranks) = nullptr;
   Layout (*layout)(const Job& job) = nullptr;

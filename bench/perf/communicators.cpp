@@ -15,7 +15,7 @@ namespace {
 
 using Communicators = std::vector<horingComm_t>;
 
-// Ranks first .. first + threads - 1 of `total`, each made by a thread of its own.
+// Ranks first .. first + threads - 1 of `total`, each made by its own thread.
 Result<Communicators> initThreads(int threads, int first, int total, const horingUniqueId& id) {
   Communicators comms(static_cast<size_t>(threads), nullptr);
   std::vector<Status> statuses(comms.size());
@@ -40,7 +40,7 @@ struct Invitation {
   int threads;
 };
 
-// Tells every process rank 0's unique ID over a communicator of the processes.
+// Sends rank 0's unique ID to every process over a communicator of the processes.
 Result<Communicators> initProcessesTimesThreads(horingComm_t processes, int threads) {
   HORING_ASSIGN(Ranks ranks, Ranks::of(processes));
   Invitation mine{};
@@ -104,6 +104,18 @@ Result<std::vector<horingComm_t>> openCommunicators(const Options& options) {
   Communicators comms(static_cast<size_t>(options.ranks()), nullptr);
   HORING_TRY(called(horingCommInitAll(comms.data(), options.ranks(), nullptr), nullptr, "horingCommInitAll"));
   return comms;
+}
+
+Result<horingComm_t> openSimulated(Ranks& ranks) {
+  horingUniqueId id{};
+  if (ranks.rank() == 0) HORING_TRY(called(horingGetUniqueId(&id), nullptr, "horingGetUniqueId"));
+  HORING_TRY(called(horingBroadcast(&id, &id, sizeof id, horingUint8, 0, ranks.comm(), nullptr), ranks.comm(),
+                    "horingBroadcast"));
+  HORING_TRY(called(horingSetDefault("HORING_CALIBRATE", "1"), nullptr, "horingSetDefault"));
+  horingComm_t comm = nullptr;
+  HORING_TRY(
+      called(horingCommInitRank(&comm, ranks.size(), id, ranks.rank()), nullptr, "horingCommInitRank"));
+  return comm;
 }
 
 }  // namespace horing::perf

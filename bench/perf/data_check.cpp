@@ -21,7 +21,7 @@ uint64_t below(uint64_t random, uint64_t bound) {
   return ((random & 0xffffffffu) * bound) >> 32;
 }
 
-// Who plays which part in one element: one rank carries the target, the others form pairs.
+// The roles in one element: one rank carries the target, the others form pairs.
 struct Roles {
   uint64_t random;
   bool carrier;

@@ -32,6 +32,12 @@ struct PlaceRecord {
   int32_t gpu;
 };
 
+// Of the communicator of openSimulated().
+bool isMeasured() {
+  const char* const text = std::getenv("HORING_CALIBRATE");
+  return !text || std::string(text) == "1";
+}
+
 std::string hostName() {
   char name[64] = "";
   (void)gethostname(name, sizeof name - 1);
@@ -67,7 +73,7 @@ Result<std::vector<RankPlace>> gatherPlaces(Ranks& ranks, int gpu) {
   return places;
 }
 
-// The largest size whose buffers take at most half of what is free on the fullest host.
+// The largest size whose buffers take at most half of the free memory on the fullest host.
 Result<uint64_t> fittingBytes(Ranks& ranks, const std::vector<RankPlace>& places, const Options& options) {
   uint64_t neighbours = 0;
   for (const RankPlace& p : places)
@@ -96,7 +102,7 @@ class RankRun {
 
   int run() {
     Status status = prepare();
-    Sweep sweep(program_.test, options_, ranks_, gpu_.get());
+    Sweep sweep(program_.test, options_, ranks_, gpu_.get(), simulated_);
     const bool prepared = exit_code_ == kExitOk;
     if (status.ok() && prepared) {
       status = sweep.run([this](const Row& row) { show(row); });
@@ -106,7 +112,8 @@ class RankRun {
     }
     if (!status.ok()) fail(status);
     if (first() && prepared) conclude(sweep);
-    (void)(status.ok() ? horingCommDestroy(ranks_.comm()) : horingCommAbort(ranks_.comm()));
+    for (const horingComm_t comm : {simulated_, ranks_.comm()})
+      if (comm) (void)(status.ok() ? horingCommDestroy(comm) : horingCommAbort(comm));
     return exit_code_;
   }
 
@@ -126,6 +133,9 @@ class RankRun {
       exit_code_ = kExitInvalidUsage;
       if (first()) std::fprintf(stderr, "%s: %s\n", program_.name.c_str(), possible.message().c_str());
       return ranks_.barrier();  // a launcher may end all ranks when the first ends: rank 0 has spoken by then
+    }
+    if (options_.explain) {
+      HORING_ASSIGN(simulated_, openSimulated(ranks_));
     }
     HORING_TRY(openOutput());
     if (exit_code_ != kExitOk) return {};
@@ -197,6 +207,7 @@ class RankRun {
 
   void conclude(const Sweep& sweep) {
     if (report_.errors.empty()) {
+      if (options_.explain) print(explanationText(report_.rows, isMeasured()));
       print(footerText(program_.name.c_str(), report_.totals));
       if (options_.memory) print(memoryText(ranks_.comm(), sweep.bufferBytes()));
     }
@@ -212,7 +223,8 @@ class RankRun {
   const Program& program_;
   Ranks ranks_;
   Options options_;
-  std::unique_ptr<Gpu> gpu_;  // null: buffers are on the host
+  horingComm_t simulated_ = nullptr;  // for predictions, if they are asked for
+  std::unique_ptr<Gpu> gpu_;          // null: buffers are on the host
   RunReport report_;
   Fd output_;
   int exit_code_ = kExitOk;

@@ -10,7 +10,7 @@ namespace horing::perf {
 
 // Rounds to nearest even. `value` must be finite and, rounded, within the type's range.
 uint64_t encodeElement(DataType type, double value);
-// The number an element stands for; for tests.
+// The number that an element represents; for tests.
 double decodeElement(DataType type, uint64_t bits);
 
 // Bits of precision, with the hidden one: every integer of at most 2^bits is exact. Floating point types

@@ -13,7 +13,7 @@ namespace horing::perf {
 // Whether this machine has a driver and a GPU.
 bool hasGpu();
 
-// A GPU and a stream of its own there. A resource of one thread.
+// A GPU and a stream on it. A resource of one thread.
 class Gpu {
  public:
   // The one of this rank: ranks take GPUs in turn. Errors: kUnhandledCudaError.
@@ -23,10 +23,10 @@ class Gpu {
   Gpu& operator=(const Gpu&) = delete;
 
   int device() const { return device_->number(); }
-  // While it lives the GPU is current on this thread.
+  // While it exists the GPU is current on this thread.
   CudaDevice::Current current() const { return CudaDevice::Current(*device_); }
   void* stream() const { return stream_; }
-  // Until all that the stream was told is done.
+  // Waits for all work on the stream.
   Status synchronize() const;
 
  private:
@@ -48,7 +48,7 @@ class GpuMirror {
   GpuMirror& operator=(const GpuMirror&) = delete;
 
   bool covers(const std::byte* host) const { return host >= host_ && host < host_ + bytes_; }
-  // Where on the GPU what is at `host` is.
+  // The place on the GPU of the data at `host`.
   std::byte* onGpu(const std::byte* host) const;
   // [host, host + bytes), complete on return.
   Status toGpu(const std::byte* host, size_t bytes) const;

@@ -1,4 +1,4 @@
-// The main of every *_perf program; the build says which collective it measures.
+// The main of every *_perf program; the build selects the collective.
 #include "perf/driver.h"
 
 int main(int argc, char** argv) {

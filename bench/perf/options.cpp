@@ -98,6 +98,9 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
                  "host|cuda|auto: where buffers are; auto: on GPUs if there are any")
       ->check(CLI::IsMember({"host", "cuda", "auto"}));
   app.add_option("-M,--memory", raw.memory, "1: report the memory of communicators and buffers")->check(flag);
+  app.add_flag("--explain", options.explain,
+               "afterwards compare each size with what the simulator predicts for this machine, which is "
+               "measured first");
   app.add_option("-u,--unalign", options.unalign, "shift buffers by this many elements")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration (of the slowest rank)")

@@ -46,6 +46,7 @@ struct Options {
   bool registers = false;  // buffers from horingMemAlloc
   bool on_gpu = false;     // buffers on GPUs
   int unalign = 0;         // elements
+  bool explain = false;    // the simulator's predictions next to the measurements
   bool per_iteration = false;
   int per_iteration_skip = 0;
   std::string output_file;
@@ -60,7 +61,7 @@ struct Options {
   std::vector<uint64_t> sizes() const;
 };
 
-// Options to run with, or none and the exit code to end with (after what had to be said was printed).
+// Options to run with, or none and the exit code to end with (after the message was printed).
 struct ParsedOptions {
   std::optional<Options> options;
   int exit_code = kExitOk;

@@ -13,7 +13,7 @@ namespace horing::perf {
 // Ok, or the library's error with its full text: "horingAllReduce: 'remote error / rank 3 ...'".
 Status called(horingResult_t result, horingComm_t comm, const char* function);
 
-// Does not own the communicator. Every member is collective unless it says otherwise. One thread.
+// Does not own the communicator. Every member is collective unless its comment excludes that. One thread.
 class Ranks {
  public:
   static Result<Ranks> of(horingComm_t comm);

@@ -121,6 +121,7 @@ Json rowJson(const Row& row, const Options& options) {
   if (row.in_place && row.in_place->iterations)
     out["in_place_per_iter"] = iterationsJson(*row.in_place->iterations, options);
   out["actual_iterations"] = options.iterations;
+  out["experiment_name"] = "";
   return out;
 }
 

@@ -127,6 +127,7 @@ Status Sweep::measureAllSizes(const Kind& kind, const RowListener& listener) {
       HORING_ASSIGN(row.in_place, measure({kind, layout, Place::kIn}));
       count(*row.in_place);
     }
+    if (simulated_ && ranks_.rank() == 0) row.predicted_us = predictUs({kind, layout, Place::kOut});
     if (options_.timestamps) row.timestamp = timeOfDay();
     if (ranks_.rank() == 0) listener(row);
   }
@@ -137,6 +138,15 @@ void Sweep::count(const Measurement& measurement) {
   bandwidth_sum_ += measurement.bus_bandwidth;
   ++bandwidths_;
   if (measurement.wrong) totals_.wrong = totals_.wrong.value_or(0) + *measurement.wrong;
+}
+
+std::optional<double> Sweep::predictUs(const Operation& operation) {
+  if (horingGroupStart() != horingSuccess) return {};
+  const Status launched = launch(operation, 0, simulated_);
+  horingSimInfo_t info = HORING_SIM_INFO_INITIALIZER;
+  const horingResult_t simulated = horingGroupSimulateEnd(&info);
+  if (!launched.ok() || simulated != horingSuccess) return {};
+  return info.estimatedTime;
 }
 
 Result<Measurement> Sweep::measure(const Operation& operation) {
@@ -242,7 +252,7 @@ void Sweep::fillSend(const Operation& operation, const CheckedOperation& data) c
   fillInput(data, ranks_.rank(), send.first, addresses(operation, 0).send, send.count);
 }
 
-// After fillSend(): where a rank receives nothing its buffer, which in place holds what it sends, must stay.
+// After fillSend(): where a rank receives nothing its buffer, which in place holds its input, must stay.
 void Sweep::fillExpected(const Operation& operation, const CheckedOperation& data) const {
   const size_t width = dataTypeBytes(data.type);
   if (!test_.receives(ranks_.rank(), operation.kind.root)) {
@@ -287,7 +297,7 @@ Status Sweep::toHost(const Operation& operation) const {
   return gpu_receive_->toHost(addresses(operation, 0).receive, bytes);
 }
 
-Status Sweep::launch(const Operation& operation, uint64_t iteration) {
+Status Sweep::launch(const Operation& operation, uint64_t iteration, horingComm_t comm) {
   const Addresses a = addresses(operation, iteration);
   const Call call = {.send = seenByCollective(a.send),
                      .receive = seenByCollective(a.receive),
@@ -295,11 +305,11 @@ Status Sweep::launch(const Operation& operation, uint64_t iteration) {
                      .type = static_cast<horingDataType_t>(operation.kind.type),
                      .op = static_cast<horingRedOp_t>(redOpNumber(operation.kind.op.value_or(RedOp::kSum))),
                      .root = operation.kind.root,
-                     .comm = ranks_.comm(),
+                     .comm = comm,
                      .rank = ranks_.rank(),
                      .ranks = ranks_.size(),
                      .stream = gpu_ ? gpu_->stream() : nullptr};
-  return called(test_.launch(call), ranks_.comm(), test_.function);
+  return called(test_.launch(call), comm, test_.function);
 }
 
 }  // namespace horing::perf

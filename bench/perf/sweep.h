@@ -1,6 +1,5 @@
 #pragma once
-// One rank's run through all types, operations and sizes. Ranks do the same in step; rank 0 hears of the
-// rows.
+// One rank's run through all types, operations and sizes. Ranks do the same in step; rank 0 gets the rows.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -45,9 +44,10 @@ using RowListener = std::function<void(const Row&)>;
 class Sweep {
  public:
   // `options.max_bytes` must already fit the memory.
-  // `gpu`: where the collective's buffers are, if not on the host; must outlive it.
-  Sweep(const CollectiveTest& test, const Options& options, Ranks ranks, const Gpu* gpu)
-      : test_(test), options_(options), ranks_(ranks), gpu_(gpu) {}
+  // `gpu`: where the collective's buffers are, if not on the host; must outlive it. `simulated`: for predictions, or NULL.
+  Sweep(const CollectiveTest& test, const Options& options, Ranks ranks, const Gpu* gpu,
+        horingComm_t simulated)
+      : test_(test), options_(options), ranks_(ranks), gpu_(gpu), simulated_(simulated) {}
 
   // Collective. The library's first error ends it.
   Status run(const RowListener& listener);
@@ -80,6 +80,8 @@ class Sweep {
   Status measureAllSizes(const Kind& kind, const RowListener& listener);
   Result<Measurement> measure(const Operation& operation);
   void count(const Measurement& measurement);
+  // Local. Nothing: it cannot be simulated.
+  std::optional<double> predictUs(const Operation& operation);
   Status timeIterations(const Operation& operation, Measurement& measurement);
   Status keepIterationTimes(std::vector<double> times_us, Measurement& measurement);
   Result<double> overRanks(double value);
@@ -89,12 +91,15 @@ class Sweep {
   void fillSend(const Operation& operation, const CheckedOperation& data) const;
   void fillExpected(const Operation& operation, const CheckedOperation& data) const;
   Addresses addresses(const Operation& operation, uint64_t iteration) const;
-  Status launch(const Operation& operation, uint64_t iteration);
+  Status launch(const Operation& operation, uint64_t iteration) {
+    return launch(operation, iteration, ranks_.comm());
+  }
+  Status launch(const Operation& operation, uint64_t iteration, horingComm_t comm);
   // Until all that was launched is complete; on host memory it is at once.
   Status complete() const { return gpu_ ? gpu_->synchronize() : Status(); }
-  // Where the collective finds what is in a buffer of the host.
+  // The place of a host buffer's data for the collective.
   std::byte* seenByCollective(std::byte* host) const;
-  // What an operation reads and writes, from the host's buffers, and what it has written, back.
+  // Copies an operation's inputs from the host's buffers, and its results back.
   Status toGpu(const Operation& operation) const;
   Status toHost(const Operation& operation) const;
 
@@ -102,6 +107,7 @@ class Sweep {
   Options options_;
   Ranks ranks_;
   const Gpu* gpu_;
+  horingComm_t simulated_;
   Buffer send_;
   Buffer receive_;
   std::unique_ptr<GpuMirror> gpu_send_, gpu_receive_;  // null: buffers are on the host

@@ -32,7 +32,7 @@ std::string halfText(const Measurement& m) {
                              fitNumber(t.variationPercent(), 6).c_str());
 }
 
-// Stands for a half that cannot be measured, beside `other`.
+// Replaces a half that cannot be measured, next to `other`.
 std::string noHalfLike(const Measurement& other) {
   const char* no = "N/A";
   std::string text = formatString("  %7s  %6s  %6s  %6s", no, no, no, no);
@@ -125,6 +125,29 @@ std::string rowText(const Row& row) {
   text += row.in_place ? halfText(*row.in_place) : noHalfLike(row.out_of_place);
   if (!row.timestamp.empty()) text += "  " + row.timestamp;
   return text + "\n";
+}
+
+std::string explanationText(const std::vector<Row>& rows, bool is_measured) {
+  std::string text =
+      std::string("# Predicted by simulation ") +
+      (is_measured ? "for this machine, as it was measured before the table\n"
+                   : "for the machine that HORING_CALIBRATE measured or names, or that horing-sim assumes\n");
+  text += formatString("# %10s  %8s  %6s  %10s  %10s  %8s\n", "size", "type", "redop", "measured",
+                       "predicted", "reached");
+  text += formatString("# %10s  %8s  %6s  %10s  %10s  %8s\n", "(B)", "", "", "(us)", "(us)", "(%)");
+  for (const Row& row : rows) {
+    const double measured_us = row.out_of_place.time_us;
+    const bool is_known = row.predicted_us && measured_us > 0;
+    text += formatString("# %10llu  %8s  %6s  %10s  %10s  %8s\n", static_cast<unsigned long long>(row.bytes),
+                         row.type.c_str(), row.op.c_str(), fitNumber(measured_us, 10).c_str(),
+                         row.predicted_us ? fitNumber(*row.predicted_us, 10).c_str() : "N/A",
+                         is_known ? fitNumber(100 * *row.predicted_us / measured_us, 8).c_str() : "N/A");
+  }
+  return text +
+         "# reached: predicted time over measured time. Large sizes far below 100: look for a slow node, "
+         "adapter or path with "
+         "horing-check,\n# and for other programs on the cores. horing-info selection --explain says which "
+         "algorithm runs, and why.\n#\n";
 }
 
 std::string footerText(const char* program, const Totals& totals) {

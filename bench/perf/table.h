@@ -42,6 +42,7 @@ struct Row {
   Measurement out_of_place;
   std::optional<Measurement> in_place;  // none: the collective cannot be called in place
   std::string timestamp;                // empty: not shown
+  std::optional<double> predicted_us;   // none: not requested, or it cannot be simulated
 };
 
 // One line of "Using devices".
@@ -68,6 +69,8 @@ std::string headerText(const char* program, const Options& options, int library_
 std::string placesText(const std::vector<RankPlace>& places);
 std::string columnsText(const Options& options);
 std::string rowText(const Row& row);
+// The prediction for each row, and how much of it was reached; `is_measured`: for this machine, or for an assumed one.
+std::string explanationText(const std::vector<Row>& rows, bool is_measured);
 std::string footerText(const char* program, const Totals& totals);
 
 }  // namespace horing::perf

@@ -1,5 +1,5 @@
 #pragma once
-// Who sends how much to whom in an all-to-all of different blocks.
+// The sizes of each pair of ranks in an all-to-all of different blocks.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""horing over RDMA beside perftest on the same devices, and HO-Ring over RDMA beside sockets on the same wires.
+"""Compares horing over RDMA with perftest on the same devices, and HO-Ring over RDMA with sockets on the same links.
 
     ./tools/dev bench --rdma                                     # installs, builds, and runs what follows
     tools/rdma_vm/run --seconds 600 python3 bench/rdma/compare.py --bin build/release/bin [--rounds N] [--json FILE]
@@ -132,7 +132,7 @@ def collectives(folder, rounds):
 
 
 def in_place(folder, rounds):
-    """Buffers from horingMemAlloc, moved in place, beside ordinary ones, which go through slots at both ends."""
+    """Buffers from horingMemAlloc, moved in place, and ordinary ones, which go through slots at both ends."""
     for program, ranks, size in MOVED:
         figures = take_turns(rounds, {name: lambda registered=registered: perf_ms(
             folder, program, "verbs", size, registered=registered, ranks=ranks) for name, registered in (("ordinary", 0), ("registered", 1))})

@@ -1,23 +1,22 @@
 #!/usr/bin/env python3
-"""The simulator's predictions beside measurements, across emulated nodes.
+"""Compares the simulator's predictions with measurements, across emulated nodes.
 
-    python3 bench/sim/predict.py --bin build/release/bin [--to 4M] [--out build/bench/sim]
+    python3 bench/sim/predict.py --bin build/release/bin [--shape 2x4@1000 ...] [--most-seconds 2] [--out build/bench/sim]
 
-For each shape: describes the machine by what horing-tune measures between pairs of ranks and by nothing else, measures ring's and
-ho_ring's all-gather, reduce-scatter and all-reduce, predicts the same with horing-sim, and compares. These are stages that leave
-their results in the --out folder (SHAPE.machine, SHAPE_COLLECTIVE.json), so that they can be run one by one, on a part of the grid.
-What is measured joins what is there, and takes its place where it is of the same algorithm and size:
+For each shape, in turns: describes the machine by what horing-tune measures between pairs of ranks and by nothing else, and measures
+every algorithm of every collective; as often as --rounds says. Then predicts the same with horing-sim and compares the medians.
+--collective, --algorithm and --size take a part of the grid, each as often as wanted. Algorithms with the schedule of an earlier one are
+left out.
 
-    predict.py --stages calibrate,measure --shape 2x8@500 --collective all_reduce --to 4M
-    predict.py --stages measure --shape 2x8@500 --collective all_reduce --from 16M
-    predict.py --stages predict
-
-Writes a table to the terminal, and table.txt. Needs what horing-run needs for emulated nodes. Python 3 and nothing else.
+Everything is kept in the --out folder (SHAPE.json) as soon as it is measured, and what is measured later joins it. --again measures
+nothing and predicts anew, for a simulator that has changed. Writes a table to the terminal, and table.txt. Needs what horing-run needs
+for emulated nodes. Python 3 and nothing else.
 """
 import argparse
 import csv
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -25,16 +24,17 @@ import tempfile
 from pathlib import Path
 
 # nodes, ranks of each, Mbit/s of each node's link in each direction
-SHAPES = [(2, 8, 500), (4, 4, 500), (2, 4, 1000), (4, 2, 1000)]
-COLLECTIVES = ["all_gather", "reduce_scatter", "all_reduce"]
-ALGORITHMS = ["ring", "ho_ring"]
-STAGES = ["calibrate", "measure", "predict"]
-SIZES = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
-# Iterations of a mean, and how many of these the median is taken of: a packet that is lost holds one up by 40 ms and more.
-SMALL, SMALL_ROUNDS, ROUNDS = 16 << 20, (4, 5), (1, 3)
-CORES = len(os.sched_getaffinity(0))
-# Goals: median error, worst error from 1 MiB on, and the factor below that.
-GOALS = {"median": 0.10, "worst": 0.25, "factor": 2.0}
+SHAPES = [(nodes, ranks, rate) for rate in (100, 500, 1000) for nodes, ranks in ((2, 2), (2, 4), (4, 4))]
+# What the simulator calls it, and the program that measures it.
+PROGRAMS = {"all_gather": "all_gather_perf", "reduce_scatter": "reduce_scatter_perf", "all_reduce": "all_reduce_perf",
+            "broadcast": "broadcast_perf", "reduce": "reduce_perf", "gather": "gather_perf", "scatter": "scatter_perf",
+            "all_to_all": "alltoall_perf"}
+IN_ONE_NODE = ("peer_read", "peer_write")
+SIZES = [64 << 10, 1 << 20, 16 << 20, 64 << 20]
+# A point takes about this long: one call of each kind in each round, since calls that follow at once overlap in broadcast, reduce, gather and scatter.
+POINT_US, LEAST_ROUNDS, MOST_ROUNDS = 250_000, 2, 9
+# Of all points.
+GOALS = {"median": 0.05, "worst": 0.15}
 
 
 class Programs:
@@ -42,31 +42,56 @@ class Programs:
 
     def __init__(self, folder):
         self.folder = Path(folder)
-        for name in ["horing-run", "horing-sim", "horing-tune", *(f"{c}_perf" for c in COLLECTIVES)]:
+        for name in ["horing-run", "horing-sim", "horing-plan", "horing-tune", *PROGRAMS.values()]:
             if not (self.folder / name).exists():
                 sys.exit(f"predict.py: {self.folder / name} is not there: build first (./tools/dev build), or give --bin")
 
     def path(self, name):
         return str((self.folder / name).resolve())
 
-    def run(self, command, ranks, nodes, rate_mbit, algorithm="auto"):
-        command = [self.path("horing-run"), "-n", str(ranks), "--timeout", "900", "--nodes", str(nodes), "--rate", str(rate_mbit),
+    def run(self, command, shape, algorithm="auto"):
+        nodes, members, rate_mbit = shape
+        command = [self.path("horing-run"), "-n", str(nodes * members), "--timeout", "900", "--nodes", str(nodes), "--rate", str(rate_mbit),
                    "--bind-to", "core", "--", self.path(command[0]), *command[1:]]
         done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, HORING_ALGO=algorithm, HORING_CACHE_DIR="off"))
         if done.returncode != 0:
             sys.exit(f"predict.py: {' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
 
-    def perf(self, collective, options, shape, algorithm):
-        """Times in microseconds by size, medians of what a *_perf program under horing-run found."""
-        nodes, members, rate_mbit = shape
+    def algorithms(self, collective):
+        """The names of the algorithms that have it and run between nodes."""
+        text = subprocess.run([self.path("horing-plan"), "list"], check=True, capture_output=True, text=True).stdout
+        found = re.findall(r"^(\w+) .*\n +(.+)$", text, re.MULTILINE)
+        return [name for name, has in found if collective in has.split(", ") and name not in IN_ONE_NODE]
+
+    def machine(self, shape):
+        """The machine as pairs of ranks show it, as horing-sim reads it."""
         with tempfile.TemporaryDirectory() as folder:
-            output = os.path.join(folder, "out.json")
-            command = [f"{collective}_perf", *options, "-c", "0", "-a", "3", "-J", output]
-            self.run(command, nodes * members, nodes, rate_mbit, algorithm)
-            results = json.loads(Path(output).read_text(encoding="utf-8"))["results"]
-        sizes = {int(line["size"]) for line in results}
-        return {size: statistics.median(float(line["out_of_place"]["time"]) for line in results if int(line["size"]) == size)
-                for size in sorted(sizes)}
+            path = Path(folder) / "machine"
+            self.run(["horing-tune", "-o", str(path)], shape)
+            return path.read_text(encoding="utf-8")
+
+    def measured(self, collective, algorithm, shape, size, predicted_us):
+        """The median of several calls, in microseconds."""
+        rounds = int(min(max(POINT_US / predicted_us, LEAST_ROUNDS), MOST_ROUNDS))
+        warmups = "0" if predicted_us > POINT_US else "1"
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "out.json"
+            self.run([PROGRAMS[collective], "-b", str(size), "-e", str(size), "-n", "1", "-N", str(rounds), "-w", warmups, "-c", "0",
+                      "-a", "3", "-J", str(path)], shape, algorithm)
+            results = json.loads(path.read_text(encoding="utf-8"))["results"]
+        times = [float(line[place]["time"]) for line in results for place in ("out_of_place", "in_place") if line.get(place)]
+        return statistics.median(time for time in times if time > 0)
+
+    def predicted(self, machine, collective, algorithms, sizes):
+        """Times in microseconds by algorithm and size."""
+        with tempfile.TemporaryDirectory() as folder:
+            described, output = Path(folder) / "machine", Path(folder) / "out.csv"
+            described.write_text(machine, encoding="utf-8")
+            subprocess.run([self.path("horing-sim"), "compare", "--machine", str(described), "--collective", collective, "--algorithms",
+                            ",".join(algorithms), "--from", str(min(sizes)), "--to", str(max(sizes)), "--csv", str(output)],
+                           check=True, stdout=subprocess.DEVNULL)
+            with open(output, encoding="utf-8") as file:
+                return {(row["algorithm"], int(row["bytes"])): float(row["time_us"]) for row in csv.DictReader(file)}
 
 
 def name_of(shape):
@@ -76,58 +101,59 @@ def name_of(shape):
 
 def title_of(shape):
     nodes, members, rate_mbit = shape
-    return f"{nodes} x {members} at {rate_mbit} Mbit/s"
+    return f"{nodes} x {members} at {rate_mbit}"
 
 
-def calibrate(programs, shape, folder):
-    """The machine as pairs of ranks show it, in the file that horing-sim reads."""
-    nodes, members, rate_mbit = shape
+class Kept:
+    """What was measured of a shape: machines as text, and times in microseconds by "collective algorithm bytes"."""
+
+    def __init__(self, folder, shape):
+        self.path = Path(folder) / f"{name_of(shape)}.json"
+        known = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {"machines": [], "times_us": {}}
+        self.machines, self.times_us = known["machines"], known["times_us"]
+
+    def write(self):
+        self.path.write_text(json.dumps({"machines": self.machines, "times_us": self.times_us}, indent=1) + "\n", encoding="utf-8")
+
+
+def without_repetition(algorithms, predicted, sizes):
+    """The first of those that have one schedule: they take the same time at every size."""
+    seen = {}
+    for algorithm in algorithms:
+        seen.setdefault(tuple(predicted[algorithm, size] for size in sizes), algorithm)
+    return list(seen.values())
+
+
+def measure(programs, shape, grid, kept):
+    """One round: the machine, then all points that are predicted to be short enough."""
     print(f"{title_of(shape)}: pairs of ranks", file=sys.stderr, flush=True)
-    programs.run(["horing-tune", "-o", str(folder / f"{name_of(shape)}.machine")], nodes * members, nodes, rate_mbit)
+    kept.machines.append(programs.machine(shape))
+    for collective in grid.collective:
+        every = programs.algorithms(collective)
+        predicted = programs.predicted(kept.machines[-1], collective, every, grid.size)
+        algorithms = without_repetition(every, predicted, grid.size)
+        for algorithm in [name for name in algorithms if not grid.algorithm or name in grid.algorithm]:
+            print(f"{title_of(shape)}: {collective}, {algorithm}", file=sys.stderr, flush=True)
+            for size in grid.size:
+                if predicted[algorithm, size] <= grid.most_seconds * 1e6:
+                    us = programs.measured(collective, algorithm, shape, size, predicted[algorithm, size])
+                    kept.times_us.setdefault(f"{collective} {algorithm} {size}", []).append(us)
+        kept.write()
 
 
-def measurements(shape, collective, folder):
-    """The file of them, and times in microseconds by algorithm and size, as far as it holds any."""
-    path = folder / f"{name_of(shape)}_{collective}.json"
-    return path, json.loads(path.read_text(encoding="utf-8"))["times_us"] if path.exists() else {}
-
-
-def measure(programs, shape, collective, grid, folder):
-    """Of each algorithm and size in the grid; a file that is written after each algorithm."""
-    path, times = measurements(shape, collective, folder)
-    for algorithm in grid["algorithms"]:
-        print(f"{title_of(shape)}: {collective}, {algorithm}", file=sys.stderr, flush=True)
-        known = times.setdefault(algorithm, {})
-        for (iterations, rounds), sizes in [(SMALL_ROUNDS, [s for s in grid["sizes"] if s < SMALL]),
-                                            (ROUNDS, [s for s in grid["sizes"] if s >= SMALL])]:
-            if sizes:
-                options = ["-b", str(sizes[0]), "-e", str(sizes[-1]), "-f", "4", "-n", str(iterations), "-N", str(rounds), "-w", "1"]
-                known |= {str(size): us for size, us in programs.perf(collective, options, shape, algorithm).items()}
-        path.write_text(json.dumps({"cores": CORES, "times_us": times}, indent=1) + "\n", encoding="utf-8")
-
-
-def predict(programs, shape, collective, folder):
-    """Times in microseconds by algorithm and size, as measured ones."""
-    with tempfile.TemporaryDirectory() as temporary:
-        output = os.path.join(temporary, "out.csv")
-        subprocess.run([programs.path("horing-sim"), "compare", "--machine", str(folder / f"{name_of(shape)}.machine"),
-                        "--collective", collective, "--algorithms", ",".join(ALGORITHMS), "--from", str(SIZES[0]),
-                        "--to", str(SIZES[-1]), "--csv", output], check=True, stdout=subprocess.DEVNULL)
-        with open(output, encoding="utf-8") as file:
-            return {(row["algorithm"], int(row["bytes"])): float(row["time_us"]) for row in csv.DictReader(file)}
-
-
-def compare(programs, shape, collective, folder):
-    """Points of what was measured; none where nothing was."""
-    measured = measurements(shape, collective, folder)[1]
-    if not measured:
-        print(f"{title_of(shape)}: {collective} was not measured", file=sys.stderr)
-        return []
-    predicted = predict(programs, shape, collective, folder)
-    return [{"shape": title_of(shape), "collective": collective, "algorithm": algorithm, "bytes": int(size),
-             "measured_us": time, "predicted_us": predicted[algorithm, int(size)]}
-            for algorithm, times in sorted(measured.items(), reverse=True)
-            for size, time in sorted(times.items(), key=lambda item: int(item[0])) if time > 0]
+def compare(programs, shape, kept):
+    """Points of what was measured."""
+    measured = {tuple(name.split()): times for name, times in kept.times_us.items()}
+    points = []
+    for collective in dict.fromkeys(name[0] for name in measured):
+        own = {(algorithm, int(size)): times for (of, algorithm, size), times in measured.items() if of == collective}
+        algorithms, sizes = list(dict.fromkeys(name for name, _ in own)), {size for _, size in own}
+        predicted = [programs.predicted(machine, collective, algorithms, sizes) for machine in kept.machines]
+        points += [{"shape": title_of(shape), "collective": collective, "algorithm": algorithm, "bytes": size,
+                    "measured_us": statistics.median(times), "spread": max(times) / min(times),
+                    "predicted_us": statistics.median(one[algorithm, size] for one in predicted)}
+                   for (algorithm, size), times in own.items()]
+    return points
 
 
 def error(point):
@@ -136,30 +162,31 @@ def error(point):
 
 def summary(points):
     """What the goals speak of, and whether they are met."""
-    large = [abs(error(p)) for p in points if p["bytes"] >= 1 << 20]
-    small = [max(error(p) + 1, 1 / (error(p) + 1)) for p in points if p["bytes"] < 1 << 20]
-    lines = [("median error", statistics.median(abs(error(p)) for p in points), GOALS["median"])]
-    lines += [("worst error from 1 MiB on", max(large), GOALS["worst"])] if large else []
-    lines += [("worst factor below 1 MiB", max(small), GOALS["factor"])] if small else []
-    return "".join(f"{name}: {value:.3f} (goal {goal:g}: {'met' if value <= goal else 'MISSED'})\n"
-                   for name, value, goal in lines)
+    errors = sorted(abs(error(p)) for p in points)
+    found = {"median": statistics.median(errors), "worst": errors[-1]}
+    within = sum(each <= GOALS["worst"] for each in errors)
+    marks = ", ".join(f"{name} error {100 * found[name]:.1f} % (goal {100 * goal:g}: {'met' if found[name] <= goal else 'MISSED'})"
+                      for name, goal in GOALS.items())
+    return f"{marks}; {within} of {len(points)} points within {100 * GOALS['worst']:g} %\n"
 
 
 def table(points):
-    text = f"{'shape':22} {'collective':15} {'algorithm':9} {'KiB':>6} {'measured':>11} {'predicted':>11} {'error':>8}\n"
+    text = (f"{'shape':15} {'collective':15} {'algorithm':17} {'KiB':>6} {'measured':>11} {'spread':>6} {'predicted':>11} "
+            f"{'error':>8}\n")
     for p in points:
-        text += (f"{p['shape']:22} {p['collective']:15} {p['algorithm']:9} {p['bytes'] >> 10:6} "
-                 f"{p['measured_us'] / 1000:8.2f} ms {p['predicted_us'] / 1000:8.2f} ms {100 * error(p):+7.1f}%\n")
+        text += (f"{p['shape']:15} {p['collective']:15} {p['algorithm']:17} {p['bytes'] >> 10:6} {p['measured_us'] / 1000:8.2f} ms "
+                 f"{p['spread']:6.2f} {p['predicted_us'] / 1000:8.2f} ms {100 * error(p):+7.1f}%\n")
     return text
 
 
 def report(points):
-    """Each shape by itself, then all."""
+    """All points, then their errors by shape, collective and size."""
     text = table(points)
-    titles = list(dict.fromkeys(p["shape"] for p in points))
-    for title in titles if len(titles) > 1 else []:
-        text += f"\n{title}\n" + summary([p for p in points if p["shape"] == title])
-    return text + "\nall\n" + summary(points)
+    for what in ("shape", "collective", "bytes"):
+        for value in dict.fromkeys(p[what] for p in points):
+            name = f"{value >> 10} KiB" if what == "bytes" else value
+            text += f"\n{name}: " + summary([p for p in points if p[what] == value])
+    return text + "\nall: " + summary(points)
 
 
 def shape_of(text):
@@ -169,44 +196,33 @@ def shape_of(text):
 
 def size_of(text):
     size = int(text[:-1]) << {"K": 10, "M": 20}[text[-1]] if text[-1:] in ("K", "M") else int(text)
-    if size not in SIZES:
-        raise argparse.ArgumentTypeError("sizes are " + ", ".join(f"{s >> 10}K" if s < 1 << 20 else f"{s >> 20}M" for s in SIZES))
+    if size < 1 or size & (size - 1):
+        raise argparse.ArgumentTypeError("sizes are powers of two")
     return size
-
-
-def stages_of(text):
-    stages = text.split(",")
-    if not set(stages) <= set(STAGES):
-        raise argparse.ArgumentTypeError(f"stages are {', '.join(STAGES)}")
-    return stages
 
 
 def main():
     parser = argparse.ArgumentParser(description="The simulator's predictions beside measurements, across emulated nodes.")
     parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
-    parser.add_argument("--out", default="build/bench/sim", help="folder for machines, measurements and table.txt")
-    parser.add_argument("--from", dest="smallest", metavar="SIZE", type=size_of, default=SIZES[0], help="smallest to measure (default: 64K)")
-    parser.add_argument("--to", dest="largest", metavar="SIZE", type=size_of, default=SIZES[-1], help="largest to measure (default: 64M)")
+    parser.add_argument("--out", default="build/bench/sim", help="folder for what is measured and table.txt")
     parser.add_argument("--shape", metavar="NODESxRANKS@MBIT", type=shape_of, action="append", help="only this one, say 2x4@1000")
-    parser.add_argument("--collective", choices=COLLECTIVES, action="append", help="only this one")
-    parser.add_argument("--algorithm", choices=ALGORITHMS, action="append", help="only this one")
-    parser.add_argument("--stages", type=stages_of, default=STAGES, help="only these (default: %(default)s)")
+    parser.add_argument("--collective", choices=PROGRAMS, action="append", help="only this one")
+    parser.add_argument("--algorithm", action="append", help="only this one")
+    parser.add_argument("--size", type=size_of, action="append", help="only this one (default: 64K, 1M, 16M, 64M)")
+    parser.add_argument("--rounds", type=int, default=1, help="(default: 1)")
+    parser.add_argument("--most-seconds", type=float, default=60, help="leave out what is predicted to take longer (default: 60)")
+    parser.add_argument("--again", action="store_true", help="measure nothing, predict what was measured")
     arguments = parser.parse_args()
+    arguments.collective, arguments.size = arguments.collective or list(PROGRAMS), sorted(arguments.size or SIZES)
     programs = Programs(arguments.bin)
-    grid = {"algorithms": arguments.algorithm or ALGORITHMS,
-            "sizes": [size for size in SIZES if arguments.smallest <= size <= arguments.largest]}
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
-    shapes, collectives = arguments.shape or SHAPES, arguments.collective or COLLECTIVES
     points = []
-    for shape in shapes:
-        if "calibrate" in arguments.stages:
-            calibrate(programs, shape, folder)
-        for collective in collectives:
-            if "measure" in arguments.stages:
-                measure(programs, shape, collective, grid, folder)
-            if "predict" in arguments.stages:
-                points += compare(programs, shape, collective, folder)
+    for shape in arguments.shape or SHAPES:
+        kept = Kept(folder, shape)
+        for _ in range(0 if arguments.again else arguments.rounds):
+            measure(programs, shape, arguments, kept)
+        points += compare(programs, shape, kept)
     if points:
         text = report(points)
         (folder / "table.txt").write_text(text, encoding="utf-8")

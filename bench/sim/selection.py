@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a selection table chooses, beside the fastest that there is.
+"""Compares the choices of a selection table with the fastest algorithms.
 
     horing-run -n 8 --nodes 2 --rate 1000 -- horing-tune --measure-algorithms -o lab.measured
     horing-run -n 8 --nodes 2 --rate 1000 -- horing-tune -o lab.machine
@@ -92,7 +92,7 @@ def report(grid, measurements, tables):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="What a selection table chooses, beside the fastest that there is.")
+    parser = argparse.ArgumentParser(description="Compares the choices of a selection table with the fastest algorithms.")
     parser.add_argument("--shape", required=True, metavar="GROUPSxRANKS", help="in which it was measured, say 2x4")
     parser.add_argument("--measured", required=True, action="append", help="what horing-tune --measure-algorithms wrote; several jobs differ: give some")
     parser.add_argument("tables", nargs="+", help="tables, as horing-info selection prints them")

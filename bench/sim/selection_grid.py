@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How each way to choose an algorithm does, beside the fastest that there is, across emulated nodes and in one.
+"""Compares each way to choose an algorithm with the fastest algorithm, across emulated nodes and in one.
 
     python3 bench/sim/selection_grid.py --bin build/release/bin [--shapes 2x4@1000 1x4] [--out build/bench/selection]
 
@@ -21,7 +21,7 @@ SHAPES = ["2x4@1000", "4x2@1000", "2x8@500", "4x4@500"]
 
 
 def run(command, out=None, **environment):
-    """Nothing is kept, nor found, unless the environment says so. `out`: a file for what is printed."""
+    """No table is kept or found unless the environment sets a folder. `out`: a file for the output."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           env=os.environ | {"HORING_CACHE_DIR": "off"} | environment)
     if done.returncode != 0:

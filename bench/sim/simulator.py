@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the simulator says of large machines, and what it takes to say it.
+"""The simulator's results for large machines, and their cost.
 
     python3 bench/sim/simulator.py --bin build/release/bin [--out FOLDER] [--only NAME...]
 
-Runs each command of RUNS and writes what it printed below the command into FOLDER/NAME.txt, with its picture beside it; the
+Runs each command of RUNS and writes what it printed below the command into FOLDER/NAME.txt, and its picture next to it; the
 commands' own time and memory, on one core, into FOLDER/sim.json. Python 3 and nothing else.
 """
 import argparse
@@ -41,7 +41,7 @@ def run(words, log):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="What the simulator says of large machines, and what it takes to say it.")
+    parser = argparse.ArgumentParser(description="The simulator's results for large machines, and their cost.")
     parser.add_argument("--bin", default="build/release/bin", type=Path, help="folder of the programs")
     parser.add_argument("--out", default="build/bench/sim", type=Path, help="where the results go")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=list(RUNS), help=", ".join(RUNS))

@@ -1,4 +1,4 @@
-"""PyTorch's suites for backends, made for horing. A module of its own, since each rank's process imports it anew.
+"""PyTorch's suites for backends, adapted to horing. A separate module, since each rank's process imports it anew.
 
 HORING_PYTORCH names a copy of pytorch/pytorch.
 """
@@ -16,7 +16,7 @@ import c10d_backend_common as common  # noqa: E402
 
 _SUITES = {"test_c10d_collectives": ("AbstractCollectivesTest", "Collectives"), "test_c10d_p2p": ("AbstractP2PTest", "P2P"),
            "test_c10d_process_group": ("AbstractProcessGroupTest", "ProcessGroup")}
-# What the suites may ask of a backend; their BackendConfig may be older and not know one of them.
+# The capabilities that the suites query; an older BackendConfig may lack some.
 _ABILITIES = dict(supports_coalescing=True, supports_bitwise_reductions=True, supports_dropped_p2p_work=True,
                   supports_work_sequence_number=True, supports_sequence_numbers=True, supports_work_result=True)
 

@@ -44,7 +44,7 @@ class Gpt(nn.Module):
 
 
 class Training:
-    """A model of its own on one backend; `step()` trains on a batch."""
+    """A separate model on one backend; `step()` trains on a batch."""
 
     def __init__(self, group, arguments):
         torch.manual_seed(0)
@@ -112,7 +112,7 @@ def main() -> None:
     torch.set_num_threads(1)
     groups = init_both()
     trainings = {backend: Training(group, arguments) for backend, group in groups.items()}
-    alone = Training(dist.new_subgroups(1)[0], arguments)  # what the computation takes
+    alone = Training(dist.new_subgroups(1)[0], arguments)  # the time of the computation
     times: dict[str, list[float]] = {"alone": [], "horing": [], "gloo": []}
     for name, training in {"alone": alone, **trainings}.items():
         training.step()

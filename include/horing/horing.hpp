@@ -1,5 +1,5 @@
 // horing for C++20: communicators that clean up after themselves, and calls that take ranges instead of
-// pointers and counts. Everything is inline over horing.h, whose conventions hold here too; link horing as
+// pointers and counts. Everything is inline over horing.h, whose rules hold here too; link horing as
 // for C.
 //
 //   horing::Communicator comm = horing::Communicator::fromEnvironment();
@@ -61,6 +61,7 @@ inline void check(horingResult_t result) {
 template <typename T>
 struct ElementType;
 
+// The types of integers.
 template <std::integral T>
 requires(!std::same_as<T, bool> &&
          (sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8)) struct ElementType<T> {
@@ -74,6 +75,8 @@ requires(!std::same_as<T, bool> &&
                                             : sizeof(T) == 4 ? pick(horingInt32, horingUint32)
                                                              : pick(horingInt64, horingUint64);
 };
+
+// The types of floating point.
 template <>
 struct ElementType<float> {
   static constexpr horingDataType_t value = horingFloat32;
@@ -83,6 +86,7 @@ struct ElementType<double> {
   static constexpr horingDataType_t value = horingFloat64;
 };
 
+// A type that has a horing type.
 template <typename T>
 concept Element = std::convertible_to<decltype(ElementType<std::remove_cv_t<T>>::value), horingDataType_t>;
 
@@ -91,18 +95,20 @@ template <typename R>
 concept Buffer =
     std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Element<std::ranges::range_value_t<R>>;
 
-// Room to receive into: not const, and nothing that is gone after the call.
+// A buffer to receive into: not const, and not a temporary that dies with the call.
 template <typename R>
 concept WritableBuffer = Buffer<R> && std::ranges::borrowed_range<R> &&
     !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
+// Two buffers of one type.
 template <typename A, typename B>
 concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
 
+// The horing type of the elements of a buffer.
 template <typename R>
 inline constexpr horingDataType_t kElementType = ElementType<std::ranges::range_value_t<R>>::value;
 
-// Lists of these.
+// Lists of buffers.
 template <typename L>
 concept BufferList = std::ranges::input_range<const L> && Buffer<std::ranges::range_value_t<L>>;
 template <typename L>
@@ -199,7 +205,7 @@ class Stream {
       (*mine)(status);
     };
     check(horingStreamAddCallback(stream_, call, kept.get()));
-    (void)kept.release();  // the callback's from now on
+    (void)kept.release();  // the callback owns it from here on
   }
 
  private:
@@ -209,13 +215,13 @@ class Stream {
 // Settings of one communicator; members that are not set are taken from the environment, or from the parent.
 struct Config {
   std::optional<bool>
-      blocking{};  // false: see horingCommInitRankConfig; asyncError() tells how far the making is
+      blocking{};  // false: see horingCommInitRankConfig; asyncError() tells whether the communicator is made
   std::optional<int> max_ctas{};
   std::optional<int> traffic_class{};
   std::string net_name{};
   std::string name{};
 
-  // The C form, where each is described; it refers to the names of this object.
+  // As the C struct, which documents each field; it points to the strings of this object.
   horingConfig_t forC() const {
     horingConfig_t config = HORING_CONFIG_INITIALIZER;
     if (blocking) config.blocking = *blocking ? 1 : 0;
@@ -227,7 +233,7 @@ struct Config {
   }
 };
 
-// More settings of one communicator, and of those made of it; members that are not set are taken from the
+// More settings of one communicator, and of communicators made from it; members that are not set are taken from the
 // environment.
 struct Options {
   std::optional<int> timeout_ms{};
@@ -235,7 +241,7 @@ struct Options {
   std::optional<bool> reproducible{};
   std::optional<bool> gpu_kernels{};
 
-  // The C form, where each is described.
+  // As the C struct, which documents each field.
   horingOptions_t forC() const {
     horingOptions_t options = HORING_OPTIONS_INITIALIZER;
     if (timeout_ms) options.timeoutMs = *timeout_ms;
@@ -247,7 +253,7 @@ struct Options {
 };
 
 // One rank's handle of a communicator, released by the destructor. Movable, not copyable. Any call throws
-// Error when the library reports one. Threads: convention (7) of horing.h. Not to be made inside a group: the
+// Error when the library reports one. Threads: rule (7) of horing.h. Not to be made inside a group: the
 // library would write its handle too late.
 class Communicator {
  public:
@@ -258,7 +264,7 @@ class Communicator {
     return adopt(comm);
   }
 
-  // All ranks of a new communicator in this process, each to be driven by a thread of its own, or all by one
+  // All ranks of a new communicator in this process, each to be driven by a thread of its own, or all by one thread
   // that puts their calls into a group().
   static std::vector<Communicator> all(int ranks) {
     std::vector<horingComm_t> comms(ranks > 0 ? static_cast<std::size_t>(ranks) : 1);
@@ -331,7 +337,7 @@ class Communicator {
   // it.
   void finalize() { check(horingCommFinalize(handle())); }
   void destroy() { check(horingCommDestroy(release())); }
-  // Any thread, also while another is in a collective, which then throws; no thread may begin another call.
+  // Any thread, also while another thread is in a collective, which then throws. No thread may begin another call.
   void abort() { check(horingCommAbort(release())); }
 
   int size() const {
@@ -344,7 +350,7 @@ class Communicator {
     check(horingCommUserRank(handle(), &rank));
     return rank;
   }
-  // The number of the rank's block in that order.
+  // The number of the rank's block in `order`.
   int block(horingBlockOrder_t order, int rank) const {
     int number = 0;
     check(horingCommBlock(handle(), order, rank, &number));
@@ -367,7 +373,7 @@ class Communicator {
     check(horingCommGetAsyncError(handle(), &result));
     return result;
   }
-  // The rank that the error is about; -1 if there is no error, or if it is about no single rank.
+  // The rank that caused the error; -1 if there is no error, or if it is about no single rank.
   int failedRank() const {
     int rank = -1;
     check(horingCommGetFailedRank(handle(), &rank));
@@ -394,9 +400,8 @@ class Communicator {
 
   // ---- Collectives ----
   //
-  // The sizes of the ranges must be those that horing.h states, else Error (horingInvalidArgument). With the
-  // handle of a stream the calls return at once, and the buffers must live until the stream has completed
-  // them.
+  // The sizes of the ranges must be as horing.h states, else Error (horingInvalidArgument). With the handle of a stream
+  // the calls return at once, and the buffers must live until the stream has completed them.
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -514,9 +519,8 @@ class Communicator {
 
   // ---- Lists of buffers ----
   //
-  // For instance std::vector<std::span<float>>: entry i of one list belongs to entry i of the other, as in
-  // the call without List; small entries travel together. With a stream the lists may be destroyed at once,
-  // their buffers may not.
+  // For instance std::vector<std::span<float>>: entry i of one list belongs to entry i of the other, as in the call
+  // without List; small entries travel together. With a stream the lists may be destroyed at once, but not the buffers.
 
   template <BufferList Sends, WritableBufferList Receives>
   requires SameElements<std::ranges::range_value_t<Sends>, std::ranges::range_value_t<Receives>>
@@ -631,10 +635,11 @@ class Communicator {
     (void)(state == horingInProgress ? horingCommAbort(comm) : horingCommDestroy(comm));
   }
 
-  // The C form of lists.
+  // The arrays that the C functions take for lists.
   struct Entries {
+    // The arrays for one entry.
     struct Blocks {
-      std::size_t sent, received;  // of one entry
+      std::size_t sent, received;
     };
     template <typename Sends, typename Receives>
     Entries(const std::string& call, const Sends& from, Receives& to, Blocks blocks) {

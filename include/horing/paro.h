@@ -1,9 +1,9 @@
 /* horing/paro.h: sharded data-parallel training (PaRO, arXiv 2310.06003) on top of horing.h. C99 and C++.
  *
- * Parameters, gradients and optimizer state are each kept whole by every rank (N), sharded among the ranks of
- * a group (I), or sharded among all ranks (G). A strategy names the three in this order: III keeps everything
- * inside a group, so slow links carry gradients once per optimizer step; GGG (ZeRO-3) needs the least memory
- * and moves the most over slow links. Groups are those of the communicator (nodes, or HORING_GROUP).
+ * Parameters, gradients and optimizer state are each kept whole by every rank (N), sharded among the ranks of a group
+ * (I), or sharded among all ranks (G). A strategy names the three in this order: III keeps everything inside a group,
+ * so slow links carry gradients once per optimizer step; GGG (ZeRO-3) needs the least memory and moves the most over
+ * slow links. The groups are the communicator's groups (nodes, or HORING_GROUP).
  *
  * One optimizer step:
  *
@@ -14,17 +14,18 @@
  *   for each trainable bucket: horingParoGetShard(p, bucket, &shard), update shard.master from shard.grads
  *   horingParoSyncParams(p);
  *
- * Terms. The *wire type* of an element is the type of its parameter; gradients have the same type. A *bucket*
- * is a vector of parameters of one type that are moved together, either all trainable or all frozen. *State*
- * is what the optimizer keeps of each trainable element: the *master* copy of the parameter and further
- * values (two for Adam), in float32, or in float64 where that is the wire type.
+ * Terms. The *wire type* of an element is the type of its parameter; gradients have the same type, or float32 where that is
+ * 16 bits wide and gradsInFloat32 is set. A *bucket* is a
+ * vector of parameters of one type that are moved together, either all trainable or all frozen. *State* is what the
+ * optimizer stores for each trainable element: the *master* copy of the parameter and further values (two for Adam), in
+ * float32, or in float64 where that is the wire type.
  *
- * Conventions. Calls return a horingResult_t; horingParoGetLastError has the details. All ranks of the
- * communicator make the same calls in the same order. Calls that move data (Gather, Reduce, Sync) return at
- * once, and calls that need the data wait for it (GetParam, GetShard, and OpenGrads if both gradient buffers
- * are still in use), so an early gather is a prefetch. A horingParo_t is used by one thread at a time. A call
- * out of order is refused with horingInvalidUsage, names the expected call, and changes nothing. An error of
- * the communicator sticks; what is left is horingParoDestroy.
+ * Conventions. Calls return a horingResult_t; horingParoGetLastError has the details. All ranks of the communicator
+ * make the same calls in the same order. Calls that move data (Gather, Reduce, Sync) return at once, and calls that
+ * need the data wait for it (GetParam, GetShard, and OpenGrads if both gradient buffers are still in use), so an early
+ * gather is a prefetch. A horingParo_t is used by one thread at a time. A call out of order is refused with
+ * horingInvalidUsage, names the expected call, and changes nothing. An error of the communicator sticks; of the
+ * calls that move data or change anything, only horingParoDestroy remains.
  */
 #ifndef HORING_PARO_H_
 #define HORING_PARO_H_
@@ -40,8 +41,10 @@ extern "C" {
 /* How parameters, gradients and optimizer state are kept, in this order: N whole on every rank, I sharded inside
  * each group, G sharded over all ranks. */
 typedef enum {
-  horingParoAuto = -1, /* among those that fit: fewest slow bytes, then fast bytes, then memory */
-  horingParoNNN = 0,   /* DDP */
+  horingParoAuto =
+      -1, /* of the strategies that fit: the fastest by rates that are measured (horingParoMeasure);
+                          of those that take at most 2 % longer, the one with the least memory */
+  horingParoNNN = 0, /* DDP */
   horingParoNNI = 1,
   horingParoNII = 2,
   horingParoINI = 3,
@@ -89,12 +92,13 @@ typedef struct {
   uint64_t params;    /* elements */
   uint64_t trainable; /* elements, of these */
   int microSteps;     /* gradient accumulations per optimizer step, 1 to 2^20 */
-  int wireBytes;      /* of one element of a parameter or gradient */
+  int wireBytes;      /* of one element of a parameter */
   int stateBytes;     /* of one element's state that is not stored as its parameter: 12 for Adam with a 16-bit
                          wire type; 8 with float32 and 16 with float64, where the parameter is the master */
+  int gradBytes;      /* of one element of a gradient; 0: wireBytes */
 } horingParoModel_t;
 
-/* When a collective of a strategy runs. */
+/* The phase in which a collective of a strategy runs. */
 typedef enum {
   horingParoPhaseGather = 0,     /* horingParoGatherParams, twice per micro-step */
   horingParoPhaseReduce = 1,     /* horingParoReduceGrads, once per micro-step */
@@ -103,14 +107,14 @@ typedef enum {
   horingParoNumPhases = 4
 } horingParoPhase_t;
 
-/* What a collective of a strategy does. */
+/* The kinds of collectives of a strategy. */
 typedef enum {
   horingParoAllGather = 0,
   horingParoReduceScatter = 1,
   horingParoAllReduce = 2
 } horingParoCollective_t;
 
-/* Between which ranks. */
+/* The ranks among which a collective runs. */
 typedef enum {
   horingParoGroup = 0, /* the ranks of one group: fast links only */
   horingParoRail = 1,  /* the ranks with one local index, one of each group: slow links only */
@@ -124,13 +128,14 @@ typedef struct {
   horingParoScope_t scope;
   int times;          /* per optimizer step */
   uint64_t bytes;     /* of the whole vector: reduced, received (all-gather) or sent (reduce-scatter) */
-  uint64_t slowBytes, /* that each rank sends between groups in one such collective */
+  uint64_t slowBytes, /* that each rank sends between groups in one collective of this kind */
       fastBytes;      /* ... and inside its group */
 } horingParoOperation_t;
 
+/* The largest number of operations of any strategy. */
 #define HORING_PARO_MAX_OPERATIONS 5
 
-/* What a strategy costs a rank. */
+/* The cost of a strategy for one rank. */
 typedef struct {
   uint64_t memoryBytes; /* of parameters, gradients and state kept by each rank */
   uint64_t slowBytes,   /* that each rank sends between groups per optimizer step */
@@ -139,13 +144,33 @@ typedef struct {
   horingParoOperation_t operations[HORING_PARO_MAX_OPERATIONS]; /* in the order in which they run */
 } horingParoEstimate_t;
 
-/* Writes the cost of a strategy: memory = wireBytes * params / d(p) + wireBytes * trainable / d(g) +
+/* Writes the cost of a strategy: memory = wireBytes * params / d(p) + gradBytes * trainable / d(g) +
  * stateBytes * trainable / d(os), where d is 1 for N, ranksPerGroup for I, and the number of ranks for G; the
  * link of a node carries ranksPerGroup * slowBytes each way. Memory for gathered parameters in use (as many
  * buckets as are gathered at once) and for two gradient buckets is not included. Any thread. Errors:
  * horingInvalidArgument (a pointer NULL, not one of the 14, a number out of range). */
 HORING_API horingResult_t horingParoGetEstimate(horingParoStrategy_t strategy, const horingParoModel_t* model,
                                                 horingParoEstimate_t* estimate);
+
+/* The time of a collective: latencySeconds + secondsPerByte * bytes, where bytes are as in horingParoOperation_t. */
+typedef struct {
+  double latencySeconds, secondsPerByte;
+} horingParoRate_t;
+
+/* Of a machine. 0 for groups and rails where the groups form no grid. */
+typedef struct {
+  horingParoRate_t of[3][3]; /* by horingParoCollective_t and horingParoScope_t */
+} horingParoRates_t;
+
+/* Measures the rates, on vectors of float32 of 4 KiB and of `bytes`, at most 4 MiB, the same on all ranks: the median
+ * of three or more runs. Takes 4 s on 2 nodes with links of 100 Mbit/s. Collective; makes up to two communicators and
+ * destroys them. All ranks get the same. Errors: horingInvalidArgument (NULL), and those of collectives. */
+HORING_API horingResult_t horingParoMeasure(horingComm_t comm, size_t bytes, horingParoRates_t* rates);
+
+/* Writes the time that the collectives of an estimate take one after the other, each of them on `vectors` vectors of
+ * equal length, such as buckets. Any thread. Errors: horingInvalidArgument (NULL, a number out of range). */
+HORING_API horingResult_t horingParoGetSeconds(const horingParoEstimate_t* estimate, int vectors,
+                                               const horingParoRates_t* rates, double* seconds);
 
 /* ---- The client ---- */
 
@@ -167,28 +192,29 @@ typedef struct {
   size_t bucketBytes; /* of wire type at which a bucket is full; 0: 32 MiB. A longer parameter has its own */
   int average;        /* 1: gradients are averaged over ranks, each scaled before it is sent; 0: summed */
   int stateValues;    /* per trainable element besides the master: 0 to HORING_PARO_MAX_STATE, 2 for Adam */
-  int microSteps;     /* expected, 1 to 2^20; used only by horingParoAuto, to weigh the traffic */
-  const int* units;   /* a number for each parameter: those of different units, such as the layers of a model,
-                         share no bucket. NULL: all are of one unit */
+  int microSteps;     /* expected, 1 to 2^20; used only by horingParoAuto, for the time */
+  const int* units;   /* a number for each parameter: parameters of different units, such as the layers of a
+                         model, share no bucket. NULL: all are of one unit */
+  int gradsInFloat32; /* 1: gradients of 16-bit parameters are float32 from horingParoGetGrad on: reduced, added up over
+                         micro-steps and given to the optimizer in it, at twice the bytes */
 } horingParoConfig_t;
-
 #define HORING_PARO_MAX_STATE 4
 /* clang-format off */
-#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL }
+#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0 }
 /* clang-format on */
 
-/* Makes this rank's part of a model of numParams parameters, all 0. Collective over comm, which must outlive
- * it; comm may be used for other calls while none of these is running. Makes up to two communicators from
- * comm. config NULL: the initialiser. The arrays may be freed afterwards. Groups of different sizes form no
- * grid; then only strategies without an I exist. If one rank gets an error, all do. Errors:
- * horingInvalidArgument (NULL, a type or number that is not allowed, no such strategy, one that does not fit:
- * the text says by how much), horingInvalidUsage (ranks that disagree: the text says which, and on what; no
- * grid), horingSystemError (no memory), and those of horingCommSplit. */
+/* Makes this rank's part of a model of numParams parameters, all 0. Collective over comm, which must outlive *paro;
+ * comm may be used for other calls while no call on *paro is running. Makes up to two communicators from comm. config
+ * NULL: the initialiser. The arrays may be freed afterwards. With groups of different sizes (no grid) only strategies
+ * without an I are available. If one rank gets an error, all do. Errors: horingInvalidArgument (NULL, a type or number
+ * that is not allowed, an unknown strategy, a strategy that does not fit: the text says by how much),
+ * horingInvalidUsage (ranks that disagree: the text says which, and on what; no grid), horingSystemError (no memory),
+ * and as for horingCommSplit. */
 HORING_API horingResult_t horingParoCreate(horingParo_t* paro, horingComm_t comm,
                                            const horingParoConfig_t* config, const horingParoParam_t* params,
                                            size_t numParams);
 
-/* Waits for operations in progress and releases everything except comm. Errors: horingInvalidArgument (NULL).
+/* Waits for operations in progress, a save too, and releases everything except comm. Errors: horingInvalidArgument (NULL).
  */
 HORING_API horingResult_t horingParoDestroy(horingParo_t paro);
 
@@ -198,7 +224,7 @@ HORING_API const char* horingParoGetLastError(void);
 
 /* ---- Querying. Errors: horingInvalidArgument (a pointer NULL, no such parameter or bucket). ---- */
 
-/* What a client was made of. */
+/* The strategy, shape and sizes of a client. */
 typedef struct {
   horingParoStrategy_t strategy; /* never horingParoAuto */
   int groups, ranksPerGroup;     /* 0 and 0 where the groups form no grid */
@@ -206,10 +232,10 @@ typedef struct {
   uint64_t params, trainable; /* elements */
 } horingParoInfo_t;
 
-/* Writes what the client was made of. */
+/* Writes the strategy, shape and sizes of the client. */
 HORING_API horingResult_t horingParoGetInfo(horingParo_t paro, horingParoInfo_t* info);
 
-/* The place of a parameter: buckets are filled, in the order given, with parameters of their kind and unit. */
+/* The place of a parameter. A bucket takes parameters of one kind and unit, in the order of the parameters. */
 typedef struct {
   int bucket;
   size_t offset; /* elements */
@@ -219,24 +245,26 @@ typedef struct {
 /* Writes the place of parameter number `param`. */
 HORING_API horingResult_t horingParoGetPlace(horingParo_t paro, size_t param, horingParoPlace_t* place);
 
-/* What the parameters of a bucket are. */
+/* The parameters of a bucket. */
 typedef struct {
   horingDataType_t type;
   int trainable;
-  size_t count; /* elements */
+  size_t count;              /* elements */
+  horingDataType_t gradType; /* of horingParoGetGrad; without a meaning where frozen */
 } horingParoBucket_t;
 
 /* Writes what bucket number `bucket` holds. */
 HORING_API horingResult_t horingParoGetBucket(horingParo_t paro, int bucket, horingParoBucket_t* info);
 
-/* Usage of this client alone. Memory is counted as it is allocated, without that of communicators. Bytes sent
- * are those of the collectives that were issued, each as HO-Ring moves it; where the groups form no grid, all
- * of them count as slow. */
+/* Usage of this client alone. Memory is counted as it is allocated, without the memory of communicators. Bytes sent are
+ * counted for each collective as HO-Ring moves them; where the groups form no grid, all bytes count as slow. */
 typedef struct {
   uint64_t stateBytes;      /* parameters, gradients and state kept; each bucket rounded up to whole shards */
   uint64_t gradBufferBytes; /* the two buffers of horingParoOpenGrads */
   uint64_t gatheredBytes;   /* held for gathered parameters: as many buckets as were gathered at once */
   uint64_t slowBytes, fastBytes; /* sent between groups, and inside the group, so far */
+  uint64_t
+      snapshotBytes; /* copies for horingParoStartSave: this rank's share of parameters and state among all ranks */
 } horingParoUsage_t;
 
 /* Writes what the client has used until now. */
@@ -267,18 +295,18 @@ HORING_API horingResult_t horingParoReleaseParams(horingParo_t paro, int bucket)
 
 /* ---- Gradients ---- */
 
-/* Opens a buffer, all 0, for the gradients of a trainable bucket in one micro-step. There are two buffers; if
- * both are in use by reductions, waits for the earlier one. Errors: horingInvalidUsage (open already, or two
- * others are; frozen; between horingParoSyncGrads and horingParoSyncParams), and those of collectives. */
+/* Opens a buffer, all 0, for the gradients of a trainable bucket in one micro-step. There are two buffers; if both are
+ * in use by reductions, waits for the earlier one. Errors: horingInvalidUsage (open already, or two others are open;
+ * frozen; between horingParoSyncGrads and horingParoSyncParams), and as for collectives. */
 HORING_API horingResult_t horingParoOpenGrads(horingParo_t paro, int bucket);
 
-/* Writes the address at which to put the parameter's gradient, of its type; valid until
+/* Writes the address of the buffer for the parameter's gradient, of the bucket's gradType; valid until
  * horingParoReduceGrads. Errors: horingInvalidUsage (not open). */
 HORING_API horingResult_t horingParoGetGrad(horingParo_t paro, size_t param, void** values);
 
-/* Takes the open gradients, reduces them among the ranks that shard them, and adds them to those of earlier
- * micro-steps. The sum over micro-steps is never averaged. Errors: horingInvalidUsage (not open), and those
- * of collectives. */
+/* Takes the open gradients, reduces them among the ranks that shard them, and adds them to the gradients of earlier
+ * micro-steps. The sum over micro-steps is never averaged. Errors: horingInvalidUsage (not open), and those of
+ * collectives. */
 HORING_API horingResult_t horingParoReduceGrads(horingParo_t paro, int bucket);
 
 /* Discards the open gradients, as if they had never been opened: nothing is reduced. All ranks call it, or
@@ -286,14 +314,14 @@ HORING_API horingResult_t horingParoReduceGrads(horingParo_t paro, int bucket);
 HORING_API horingResult_t horingParoDiscardGrads(horingParo_t paro, int bucket);
 
 /* Ends the micro-steps: starts to reduce the gradients of every trainable bucket to the optimizer's shards.
- * Errors: horingInvalidUsage (a bucket is open, or was reduced more often than another, or never), and those
- * of collectives. */
+ * Errors: horingInvalidUsage (a bucket is open, or was reduced more often than another, or never), and as
+ * for collectives. */
 HORING_API horingResult_t horingParoSyncGrads(horingParo_t paro);
 
 /* Writes the 2-norm of the whole model's gradient, computed in float64, and sets *overflow to 1 if an element
  * is infinite or NaN (the norm then is, too), else to 0. Either pointer may be NULL. Collective; called after
  * horingParoSyncGrads, for which it waits, and before horingParoSyncParams. Errors: horingInvalidUsage (at
- * another time), and those of collectives. */
+ * another time), and as for collectives. */
 HORING_API horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm, int* overflow);
 
 /* ---- The optimizer ---- */
@@ -301,7 +329,7 @@ HORING_API horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm,
 /* Elements `first` to `first + count` of a bucket, which this rank updates. count may be 0. */
 typedef struct {
   size_t first, count;
-  horingDataType_t gradType; /* the wire type */
+  horingDataType_t gradType; /* the bucket's */
   void* grads;               /* reduced over ranks and micro-steps */
   horingDataType_t stateType;
   void* master; /* the parameters; where wire type and state type are the same, their only copy here */
@@ -313,10 +341,9 @@ typedef struct {
  * collectives. */
 HORING_API horingResult_t horingParoGetShard(horingParo_t paro, int bucket, horingParoShard_t* shard);
 
-/* Writes the shard without its gradients (`grads` is NULL), at any time; waits while its parameters move. The
- * addresses of master and state are those of horingParoGetShard and never change. What is there may be changed
- * only between horingParoSyncGrads and horingParoSyncParams. Errors: horingInvalidUsage (frozen), and those of
- * collectives. */
+/* Writes the shard without its gradients (`grads` is NULL), at any time; waits while its parameters move. The addresses
+ * of master and state are the same as in horingParoGetShard and never change. master and state may be changed only
+ * between horingParoSyncGrads and horingParoSyncParams. Errors: horingInvalidUsage (frozen), and as for collectives. */
 HORING_API horingResult_t horingParoGetMaster(horingParo_t paro, int bucket, horingParoShard_t* shard);
 
 /* Ends the optimizer step: rounds the masters to the wire type (to nearest, ties to even), starts to bring
@@ -329,7 +356,7 @@ HORING_API horingResult_t horingParoSyncParams(horingParo_t paro);
 
 /* Checks in advance that horingParoSave can write into a folder: creates it if necessary, lets each rank
  * write a file there that rank 0 must see, and removes the files. Does not check for space. Collective.
- * Errors: those of horingParoSave. */
+ * Errors: horingInvalidUsage (a save is under way), and as for horingParoSave. */
 HORING_API horingResult_t horingParoCheckFolder(horingParo_t paro, const char* folder);
 
 /* Saves parameters and state in a folder that all ranks see, created if necessary, together with `step`, a
@@ -337,8 +364,18 @@ HORING_API horingResult_t horingParoCheckFolder(horingParo_t paro, const char* f
  * the previous checkpoint until the new one is complete and on disk, whichever rank dies meanwhile; then the
  * previous one is removed. Errors: horingInvalidUsage (within a step; a folder in which rank 0 does not see
  * the files of other ranks), horingSystemError (no space, no permission: the rank and the file are named on
- * all ranks), and those of collectives. */
+ * all ranks), and as for collectives. */
 HORING_API horingResult_t horingParoSave(horingParo_t paro, const char* folder, uint64_t step);
+
+/* As horingParoSave, on a thread: returns when parameters and state are copied, and training may go on. Until
+ * horingParoWaitSave no other checkpoint is saved or loaded. Collective; the first makes a communicator of all ranks.
+ * Errors: horingInvalidUsage (within a step, or a save is under way), horingSystemError (no memory), and those of
+ * collectives. */
+HORING_API horingResult_t horingParoStartSave(horingParo_t paro, const char* folder, uint64_t step);
+
+/* Waits for horingParoStartSave and returns its result, the same on all ranks that live; success if there was none.
+ * Only after success the checkpoint is complete. At any time; not collective. Errors: as for horingParoSave. */
+HORING_API horingResult_t horingParoWaitSave(horingParo_t paro);
 
 /* Loads a checkpoint of horingParoSave, saved by any strategy on any number of ranks, of a model with the
  * same parameters and stateValues; writes its step, unless step is NULL. Collective, between optimizer steps,

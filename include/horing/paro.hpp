@@ -56,6 +56,18 @@ class Paro {
     return estimate;
   }
 
+  // Collective.
+  static horingParoRates_t measure(const Communicator& comm, std::size_t bytes) {
+    horingParoRates_t rates;
+    checkParo(horingParoMeasure(comm.handle(), bytes, &rates));
+    return rates;
+  }
+  static double seconds(const horingParoEstimate_t& estimate, int vectors, const horingParoRates_t& rates) {
+    double seconds = 0;
+    checkParo(horingParoGetSeconds(&estimate, vectors, &rates, &seconds));
+    return seconds;
+  }
+
   // Collective; comm must outlive it.
   Paro(const Communicator& comm, std::span<const horingParoParam_t> params,
        const horingParoConfig_t& config = HORING_PARO_CONFIG_INITIALIZER) {
@@ -119,7 +131,7 @@ class Paro {
     std::span<const T> param(std::size_t param) const {
       const void* values = nullptr;
       checkParo(horingParoGetParam(model_, param, &values));
-      return {static_cast<const T*>(values), typedCount<T>(model_, param)};
+      return {static_cast<const T*>(values), typedCount<T>(model_, param, &horingParoBucket_t::type)};
     }
 
    private:
@@ -151,7 +163,7 @@ class Paro {
     std::span<T> grad(std::size_t param) const {
       void* values = nullptr;
       checkParo(horingParoGetGrad(model_, param, &values));
-      return {static_cast<T*>(values), typedCount<T>(model_, param)};
+      return {static_cast<T*>(values), typedCount<T>(model_, param, &horingParoBucket_t::gradType)};
     }
     // Call it once; afterwards this object is empty.
     void reduce() { checkParo(horingParoReduceGrads(std::exchange(model_, nullptr), bucket_)); }
@@ -168,6 +180,7 @@ class Paro {
   }
 
   void syncGrads() { checkParo(horingParoSyncGrads(paro_)); }
+  // What gradNorm() returns: see horingParoGetGradNorm.
   struct GradNorm {
     double norm;
     bool overflow;
@@ -199,6 +212,11 @@ class Paro {
   void save(const std::filesystem::path& folder, std::uint64_t step) {
     checkParo(horingParoSave(paro_, folder.c_str(), step));
   }
+  // Saves on a thread while training goes on; waitSave() throws what went wrong.
+  void startSave(const std::filesystem::path& folder, std::uint64_t step) {
+    checkParo(horingParoStartSave(paro_, folder.c_str(), step));
+  }
+  void waitSave() { checkParo(horingParoWaitSave(paro_)); }
   // Returns the step that was saved.
   std::uint64_t load(const std::filesystem::path& folder) {
     std::uint64_t step = 0;
@@ -207,14 +225,15 @@ class Paro {
   }
 
  private:
-  // The number of elements of a parameter, which must be of that type.
+  // The number of elements of a parameter, whose `type` must be T's.
   template <Element T>
-  static std::size_t typedCount(horingParo_t model, std::size_t param) {
+  static std::size_t typedCount(horingParo_t model, std::size_t param,
+                                horingDataType_t horingParoBucket_t::*type) {
     horingParoPlace_t place;
     horingParoBucket_t bucket;
     checkParo(horingParoGetPlace(model, param, &place));
     checkParo(horingParoGetBucket(model, place.bucket, &bucket));
-    if (bucket.type != ElementType<std::remove_cv_t<T>>::value)
+    if (bucket.*type != ElementType<std::remove_cv_t<T>>::value)
       throw Error(horingInvalidArgument,
                   "parameter " + std::to_string(param) + " has elements of another type");
     return place.count;

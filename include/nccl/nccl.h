@@ -42,6 +42,7 @@ typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 #endif
 
+/* Marks what the shared library exports. */
 #if defined(__GNUC__)
 #define NCCL_EXPORT __attribute__((visibility("default")))
 #else
@@ -53,6 +54,7 @@ typedef struct CUevent_st* cudaEvent_t;
   NCCL_EXPORT result nccl##name(__VA_ARGS__); \
   NCCL_EXPORT result pnccl##name(__VA_ARGS__)
 
+/* The level (convention 3). */
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
 #define NCCL_PATCH 9
@@ -106,6 +108,7 @@ typedef enum {
   ncclNumTypes = 12
 } ncclDataType_t;
 
+/* Unused, as in NCCL. */
 typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
 typedef enum {
   ncclSum = 0,
@@ -120,6 +123,7 @@ typedef enum {
 typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
 typedef struct ncclComm* ncclComm_t;
+/* Memory that peers map; always NULL, see ncclCommWindowRegister. */
 typedef struct ncclWindow_vidmem* ncclWindow_t;
 #define NCCL_COMM_NULL NULL
 
@@ -139,6 +143,7 @@ typedef struct {
 #define NCCL_SHRINK_DEFAULT 0x00
 #define NCCL_SHRINK_ABORT 0x01
 #define NCCL_REVOKE_DEFAULT 0x00
+/* For ncclCommSuspend and ncclCommWindowRegister. */
 #define NCCL_SUSPEND_MEM 0x01
 #define NCCL_WIN_DEFAULT 0x00
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
@@ -147,6 +152,7 @@ typedef struct {
 #define NCCL_WIN_CFT_COUNTED 0x08
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 
+/* Values of hostCftMode. */
 typedef enum {
   ncclHostCftDefault = NCCL_CONFIG_UNDEF_INT,
   ncclHostCftEnable = 1,
@@ -154,6 +160,7 @@ typedef enum {
   ncclHostCftFallback = 3
 } ncclHostCftMode_t;
 
+/* Values of nvlsHostMode. */
 typedef enum {
   ncclNvlsHostModeDefault = NCCL_CONFIG_UNDEF_INT,
   ncclNvlsHostModeEnable = 0,
@@ -235,7 +242,6 @@ typedef struct ncclCollConfig_v23200 {
   uint64_t userProfilerTag;
   cudaEvent_t launchCompletionEvent; /* since 2.32 */
 } ncclCollConfig_t;
-
 /* clang-format off */
 #define NCCL_COLLCONFIG_INITIALIZER { \
   sizeof(ncclCollConfig_t), NCCL_API_MAGIC,        NCCL_LAYOUT_VERSION,   NCCL_CONFIG_UNDEF_PTR, \
@@ -253,6 +259,7 @@ typedef struct ncclSimInfo_v22200 {
 #define NCCL_SIM_INFO_INITIALIZER \
   { sizeof(ncclSimInfo_t), 0x74685283, NCCL_LAYOUT_VERSION, NCCL_UNDEF_FLOAT }
 
+/* What ncclCommMemStats is asked for. */
 typedef enum {
   ncclStatGpuMemSuspend = 0,
   ncclStatGpuMemSuspended = 1,
@@ -260,6 +267,7 @@ typedef enum {
   ncclStatGpuMemTotal = 3
 } ncclCommMemStat_t;
 
+/* What ncclWaitSignal waits for. */
 typedef struct {
   int opCnt;
   int peer;
@@ -267,8 +275,8 @@ typedef struct {
   int ctx;
 } ncclWaitSignalDesc_t;
 
+/* For ncclSetEncryption. */
 typedef enum { NCCL_ENCRYPTION_MODE_NONE = 0, NCCL_ENCRYPTION_MODE_PSK = 1 } ncclEncryptionMode_t;
-
 typedef struct ncclEncryptionConfig_v23200 {
   size_t size;
   unsigned int magic;
@@ -282,6 +290,7 @@ typedef struct ncclEncryptionConfig_v23200 {
         NCCL_CONFIG_UNDEF_PTR                                                                       \
   }
 
+/* A parameter, from ncclParamBind. */
 typedef struct ncclParamHandle* ncclParamHandle_t;
 
 /* ---- The library ---- */
@@ -319,11 +328,12 @@ NCCL_TWINS(ncclResult_t, CommDestroy, ncclComm_t comm);
 NCCL_TWINS(ncclResult_t, CommAbort, ncclComm_t comm);
 /* Ends what runs on comm, which may be shrunk or grown then. */
 NCCL_TWINS(ncclResult_t, CommRevoke, ncclComm_t comm, int revokeFlags);
-/* Neither is served. */
+/* Gives the communicator's memory back, on the host as well, and takes it again. Collective. Buffers must not be
+ * registered. */
 NCCL_TWINS(ncclResult_t, CommSuspend, ncclComm_t comm, int flags);
 NCCL_TWINS(ncclResult_t, CommResume, ncclComm_t comm);
-/* ncclStatGpuMemPersist and ncclStatGpuMemTotal: bytes that the communicator holds, on the host as well. The others
- * are 0, since nothing can be suspended. */
+/* ncclStatGpuMemSuspend and ncclStatGpuMemTotal: bytes that the communicator holds, on the host as well, which are 0
+ * while it is suspended. ncclStatGpuMemSuspended: 1 while it is. ncclStatGpuMemPersist: 0. */
 NCCL_TWINS(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value);
 NCCL_TWINS(ncclResult_t, CommGetAsyncError, ncclComm_t comm, ncclResult_t* asyncError);
 NCCL_TWINS(ncclResult_t, CommCount, const ncclComm_t comm, int* count);
@@ -423,7 +433,6 @@ NCCL_TWINS(ncclResult_t, GroupSimulateEnd, ncclSimInfo_t* simInfo);
  * A handle belongs to the library and stays valid. Values are those of the environment, or of NCCL's files, when they
  * are asked for. Any thread. Errors: ncclInvalidArgument (NULL, no such parameter, one that is not set, a value that
  * is no number of that size; too little room). */
-
 NCCL_TWINS(ncclResult_t, ParamBind, ncclParamHandle_t* out, const char* key);
 NCCL_TWINS(ncclResult_t, ParamGetI8, ncclParamHandle_t h, int8_t* out);
 NCCL_TWINS(ncclResult_t, ParamGetI16, ncclParamHandle_t h, int16_t* out);

@@ -14,13 +14,13 @@ typedef struct ncclTeam {
   int nRanks, rank, stride;
 } ncclTeam_t;
 
+/* Networking that kernels begin: there is none here. */
 typedef enum {
   NCCL_GIN_CONNECTION_NONE,
   NCCL_GIN_CONNECTION_FULL,
   NCCL_GIN_CONNECTION_RAIL,
   NCCL_GIN_CONNECTION_CUSTOM_STRIDE
 } ncclGinConnectionType_t;
-
 typedef enum {
   NCCL_GIN_TYPE_NONE = 0,
   NCCL_GIN_TYPE_PROXY = 2,
@@ -30,6 +30,7 @@ typedef enum {
   NCCL_GIN_MAX_TYPES = 6
 } ncclGinType_t;
 
+/* For ncclTeamCft. */
 typedef enum { NCCL_CFT_TEAM_FLAT, NCCL_CFT_TEAM_HIER_MULTIMEM, NCCL_CFT_TEAM_HIER_LSA } ncclCftTeamMode_t;
 
 /* Opaque here. */
@@ -41,6 +42,7 @@ typedef struct ncclGinBarrierHandle ncclGinBarrierHandle_t;
 typedef struct ncclLLA2AHandle ncclLLA2AHandle_t;
 typedef struct ncclGinOutboxHandle ncclGinOutboxHandle_t;
 typedef struct ncclGinInboxA2AHandle ncclGinInboxA2AHandle_t;
+/* For functions that are refused. */
 typedef struct ncclMultimemHandle {
   void* mcBasePtr;
 } ncclMultimemHandle_t;
@@ -74,6 +76,7 @@ typedef struct ncclCommProperties {
 #define NCCL_COMM_PROPERTIES_INITIALIZER \
   { sizeof(ncclCommProperties_t), NCCL_API_MAGIC, NCCL_LAYOUT_VERSION }
 
+/* Writes the properties of comm. */
 NCCL_TWINS(ncclResult_t, CommQueryProperties, ncclComm_t comm, ncclCommProperties_t* props);
 
 /* All ranks; those whose memory kernels reach directly: this rank alone; those on the same rail, as NCCL means it:

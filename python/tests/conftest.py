@@ -1,4 +1,4 @@
-"""Ranks for tests: threads of this process, or processes of their own that run a text."""
+"""Ranks for tests: threads of this process, or separate processes that run a text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import horing
 
-os.environ.setdefault("HORING_CACHE_DIR", "off")  # what a user measured decides no test
+os.environ.setdefault("HORING_CACHE_DIR", "off")  # a user's measurements must not affect tests
 os.environ.setdefault("HORING_TIMEOUT_MS", "30000")
 # A shell that starts tests in the background has SIGINT ignored, which ranks would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)

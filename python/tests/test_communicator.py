@@ -103,12 +103,12 @@ def test_the_time_to_meet():
 
 
 def test_defaults_of_the_process():
-    horing.set_default("HORING_WINDOW", "not a number")
+    horing.set_default("HORING_SLICE_BYTES", "not a number")
     try:
-        with pytest.raises(horing.InvalidArgumentError, match="HORING_WINDOW"):
+        with pytest.raises(horing.InvalidArgumentError, match="HORING_SLICE_BYTES"):
             horing.Communicator(horing.unique_id(), 1, 0)
     finally:
-        horing.set_default("HORING_WINDOW", None)
+        horing.set_default("HORING_SLICE_BYTES", None)
     with pytest.raises(horing.InvalidArgumentError):
         horing.set_default("HORING_NO_SUCH", "1")
     horing.Communicator(horing.unique_id(), 1, 0, reproducible=True).close()

@@ -1,4 +1,4 @@
-"""What a NumPy user gets of floating point and of averages: the same as from NumPy, or else what horing.h says."""
+"""Floating-point results and averages for NumPy users: as from NumPy, or else as horing.h defines them."""
 
 import numpy as np
 import pytest

@@ -69,7 +69,7 @@ CTRL_C = {
 
 @pytest.mark.parametrize("call", list(CTRL_C))
 def test_ctrl_c(job, call):
-    """KeyboardInterrupt within a second; the other rank, which waits in a barrier, is told."""
+    """KeyboardInterrupt within a second; the other rank, which waits in a barrier, gets an error."""
     ended = job(2, f"""
 import signal, threading
 comm = meet()
@@ -95,7 +95,7 @@ except KeyboardInterrupt:
 
 
 def test_an_own_handler_of_ctrl_c_is_left_alone(job):
-    """It runs when the call is over, which goes on."""
+    """It runs after the call, which continues."""
     ended = job(2, """
         import signal, threading
         signal.signal(signal.SIGINT, lambda *_: print("handled", flush=True))
@@ -151,7 +151,7 @@ def test_what_was_sent_last_arrives(job):
 
 
 def test_fork(job):
-    """A child's calls are refused; that it lives and ends changes nothing; it may make a communicator of its own."""
+    """A child's calls are refused; its existence and its end change nothing; it may make its own communicator."""
     ended = job(2, """
         comm, stream, memory = meet(), horing.Stream(), horing.mem_alloc(100)
         comm.barrier()
@@ -275,7 +275,7 @@ def test_selftest():
 
 
 def test_selftest_sees_what_is_wrong(monkeypatch):
-    """A library that lies: sums of int32 come out as maxima."""
+    """A wrong library: sums of int32 are maxima."""
     text = ("import runpy, sys; import horing.selftest._checks as c; c._FUNCTIONS[c.Op.SUM] = max; "
             "sys.argv = ['rank', 'checks']; runpy.run_module('horing.selftest._rank', run_name='__main__')")
     import horing.selftest.__main__ as selftest

@@ -8,16 +8,16 @@ namespace horing {
 
 namespace {
 
-// Of an all-to-all: there is a chunk for each pair.
+// For all-to-all, which has a chunk for each pair.
 constexpr int32_t kMostRanksOfPairs = 46340;
 static_assert(int64_t{kMostRanksOfPairs} * kMostRanksOfPairs <= INT32_MAX);
 
-// Those of which every rank has the same part.
+// Collectives in which every rank has the same part.
 bool hasSymmetric(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
          collective == Collective::kAllGather;
 }
-// Those that give everything to every rank.
+// Collectives whose whole result every rank gets.
 bool hasGathered(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kAllGather;
 }
@@ -37,9 +37,9 @@ bool hasAllReduce(Collective collective) {
   return collective == Collective::kAllReduce;
 }
 
-constexpr bool kSpreads = true;
+constexpr bool kSpreads = true, kTakesShares = true;
 
-// Of two of one collective whose schedules are the same somewhere, the first is named: the one that does not know groups.
+// If two algorithms have the same schedule on some shape, the first one is reported: the one without groups.
 constexpr Algorithm kCatalogue[] = {
     {"ring", "one ring over all ranks; bandwidth-optimal where all links are equal", hasSymmetric, buildRing},
     {"serial_ring", "ring, its two halves one after the other; a step less, for small and medium sizes",
@@ -58,6 +58,8 @@ constexpr Algorithm kCatalogue[] = {
     {"ho_direct",
      "rails of direct exchange between groups, overlapped with direct exchange inside each group",
      hasSymmetric, buildHoDirect, Buffers::kAnywhere, kSpreads},
+    {"ho_shares", "ho_direct in which a group reduces the more of the vector the faster its links are",
+     hasAllReduce, buildHoShares, Buffers::kAnywhere, kSpreads, kTakesShares},
     {"ho_ordered", "ho_direct that folds by local index, then by group: the same bits whatever the size",
      hasFold, buildHoOrdered},
     {"ho_halving",
@@ -67,7 +69,7 @@ constexpr Algorithm kCatalogue[] = {
      "rails of recursive doubling between groups, direct exchange inside each group; fewest slow hops",
      hasAllReduce, buildHoDoubling, Buffers::kAnywhere, kSpreads},
     {"ho_leaders",
-     "one rank of each group collects, exchanges with the others like it, and hands back; fewest slow "
+     "one rank of each group collects, exchanges with the other leaders, and distributes; fewest slow "
      "messages",
      hasSymmetric, buildHoLeaders},
     {"ho_leaders_split",
@@ -85,7 +87,7 @@ constexpr Algorithm kCatalogue[] = {
     {"star", "everything to and from one rank; fewest turns where ranks outnumber cores", hasStar, buildStar},
     {"pairwise", "every rank sends each other one its block", hasAllToAll, buildPairwise},
     {"peer_read",
-     "every rank folds or gathers straight from the inputs of the others; for memory they can read",
+     "every rank folds or gathers directly from the other ranks' inputs; for memory that ranks can read",
      hasSymmetric, buildPeerRead, Buffers::kReadByPeers},
     {"peer_write",
      "every rank folds its part from the inputs of the others straight into all outputs; for memory they can "
@@ -136,7 +138,7 @@ Result<Schedule> buildSchedule(std::string_view name, Collective collective, Sha
     return makeStatus(Code::kInvalidUsage,
                       "an all-to-all among %d ranks has more blocks than can be numbered: at most %d ranks",
                       shape.ranks(), kMostRanksOfPairs);
-  // What is too large for the largest group is refused by all ranks.
+  // All ranks refuse a size that is too large for the largest group.
   if (shape.rails)
     HORING_TRY(buildSchedule(name, collective, {shape.groups, shape.members}, 0, root).status());
   Schedule schedule = algorithm->build(collective, shape, position, root);

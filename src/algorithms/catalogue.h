@@ -1,5 +1,5 @@
 #pragma once
-// The algorithms that there are: pure functions from (collective, shape, position) to a schedule.
+// The list of algorithms: pure functions from (collective, shape, position) to a schedule.
 #include <span>
 #include <string_view>
 
@@ -8,32 +8,33 @@
 
 namespace horing {
 
-// What an algorithm asks of the memory that callers pass.
+// What an algorithm requires of the callers' buffers.
 enum class Buffers : uint8_t {
   kAnywhere,
   kReadByPeers,     // every rank can read the input of every other
-  kWrittenByPeers,  // ... can write its output, and, of what is folded, read its input
+  kWrittenByPeers,  // ... can write its output and, for reductions, read its input
 };
 
 struct Algorithm {
   const char* name;
   const char* summary;
-  // Whether the algorithm has this collective at all, in any shape.
+  // Whether the algorithm supports this collective on any shape.
   bool (*has)(Collective collective);
-  // `root`: position; only for collectives that have one.
+  // `root`: position; only for collectives with a root.
   Schedule (*build)(Collective collective, Shape shape, int32_t position, int32_t root);
   Buffers buffers = Buffers::kAnywhere;
-  bool spreads = false;  // also over groups of different sizes (spread.h)
+  bool spreads = false;       // also over groups of different sizes (spread.h)
+  bool takes_shares = false;  // groups may reduce parts of different sizes (selection/group_shares.h)
 
   bool reachesPeers() const { return buffers != Buffers::kAnywhere; }
 };
 
 std::span<const Algorithm> algorithmCatalogue();
-// nullptr if there is none of that name.
+// nullptr if the name is unknown.
 const Algorithm* findAlgorithm(std::string_view name);
 
-// The schedule of the rank at `position`. Errors: unknown name, a collective that the algorithm does not
-// have, an empty shape, one of groups of different sizes where it needs one size, a position or root outside it, more sources of one step than kMaxSources.
+// The schedule of the rank at `position`. Errors: unknown name, a collective that the algorithm does not support, an empty shape, groups of
+// different sizes if the algorithm needs equal ones, a position or root out of range, a step with more than kMaxSources sources.
 Result<Schedule> buildSchedule(std::string_view algorithm, Collective collective, Shape shape,
                                int32_t position, int32_t root = 0);
 
@@ -43,6 +44,7 @@ Schedule buildSerialRing(Collective collective, Shape shape, int32_t position, i
 Schedule buildHoRing(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoDirect(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoShares(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoOrdered(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoHalving(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position, int32_t root);

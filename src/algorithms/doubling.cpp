@@ -17,7 +17,7 @@ void reduceByDoubling(LaneBuilder& lane, const Line& line, int32_t chunk, Place 
   StepBuilder first = lane.at(chunk);
   first.after(after.lane, after.step).read(from);
   if (has_partner) first.recv(peer(me + pairs));
-  // What is folded on must be what is sent, rounded.
+  // The value folded locally must be the value that is sent, rounded.
   if (has_partner || from.kind == Source::Kind::kIn) first.keep(kOutput);
   first.send(peer(me ^ 1));
   for (int32_t bit = 1; bit < pairs; bit *= 2) {

@@ -1,12 +1,11 @@
-// Leaders: the first rank of each group speaks for it. M groups of m ranks; inside a group everything goes to and from its
-// leader, and only leaders talk to each other. For small messages, where what counts is how many of them cross the slow
-// links (each costs the CPUs of both nodes several microseconds) and how often a rank must get its turn: once to send, once
-// to take, and the leader in between.
+// Leaders: the first rank of each group is its leader. M groups of m ranks; inside a group all traffic goes through the leader, and only
+// leaders communicate between groups. For small messages, whose cost is the number of messages over slow links (each costs the CPUs of both
+// nodes several microseconds) and the number of times a rank must be scheduled: once to send, once to receive, and the leader in between.
 //
 //   all-reduce:  the leader folds its group, the leaders double (doubling.h), each hands the result back. M log2 M slow
 //                messages; D log2 M bytes into each group; hops: log2 M slow, 2 fast.
 //   all-reduce split among the leaders (`ho_leaders_split`): each leader has a part of the vector, of which the others send it
-//                what they have folded of their groups, and hands all of them the result. 2 M(M-1) slow messages;
+//                the partial sums of their groups, and hands all of them the result. 2 M(M-1) slow messages;
 //                2D(M-1)/M bytes into each group, the least possible; hops: 2 slow, 2 fast. For more than two groups, from
 //                where the bytes count.
 //   reduce-scatter: the leader folds its group's shares of every chunk. Then the leaders halve: in each round a leader sends half of
@@ -17,8 +16,8 @@
 //                hands its group what came while it waits for more.
 //                Both: M log2 M times what is sent in a round, whose chunks follow each other: over sockets they share a system
 //                call and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: log2 M slow,
-//                2 fast. What goes to higher leaders and what goes to lower ones are lanes of their own, so that of two who
-//                exchange neither waits for the other to take what it sends.
+//                2 fast. Messages to higher leaders and messages to lower leaders have separate lanes, so that of two leaders
+//                that exchange chunks neither waits until the other has received.
 #include <bit>
 
 #include "algorithms/catalogue.h"
@@ -57,7 +56,7 @@ class Leaders {
     const Line leaders(Pattern::kHalving, shape_.groups, shape_.members, leader_);
     LaneBuilder lanes[2];
     BlockBuilder steps[] = {lanes[kUpwards].once(), lanes[kDownwards].once()};
-    std::vector<Partial> partials;  // by the distance of this leader from the one whom the chunks belong to
+    std::vector<Partial> partials;  // by the distance of this leader from the owner of the chunks
     for (int32_t distance = 0; distance < shape_.groups; ++distance)
       partials.push_back({.chunk = leaders.chunk(leader_, -distance)});
     const auto at = [&](int32_t distance) -> Partial& { return partials[static_cast<size_t>(distance)]; };
@@ -122,7 +121,7 @@ class Leaders {
     for (int32_t member = 1; member < shape_.members; ++member) visit(leader_ + member);
   }
 
-  // The shares of the group in the order of its members, then those of the groups.
+  // Folds the shares of the group in the order of its members, then the groups' results.
   void reduceOverLeaders(LaneBuilder& lane) const {
     const bool is_only_one = shape_.groups == 1;
     if (is_only_one || shape_.members > 1) {
@@ -134,11 +133,11 @@ class Leaders {
     if (!is_only_one) reduceByDoubling(lane, leaders, 0, shape_.members > 1 ? kOutput : kInput, {});
   }
 
-  // Going round from this group: 0 is its own part, and chunk.
+  // Parts numbered from this group on: 0 is its own part, and chunk.
   int32_t part(int32_t distance) const { return (me_ / shape_.members + distance) % shape_.groups; }
   int32_t leaderOf(int32_t part) const { return part * shape_.members; }
 
-  // The group's shares of the others' parts leave first, since others wait for them.
+  // Sends the group's shares of other leaders' parts first, since other leaders wait for them.
   void reduceParts(LaneBuilder& lane) const {
     for (int32_t distance = 1; distance <= shape_.groups; ++distance) {
       const bool is_own = distance == shape_.groups;
@@ -157,7 +156,7 @@ class Leaders {
     }
   }
 
-  // The own part goes to the other leaders first, and into the group while theirs are on their way.
+  // Sends its own part to the other leaders first, and into the group while their parts are in flight.
   void gatherParts(LaneBuilder& lane) const {
     const int32_t reduced = shape_.groups - 1;  // the last step of the lane that reduces
     for (int32_t distance = 1; leads() && distance < shape_.groups; ++distance)
@@ -177,14 +176,14 @@ class Leaders {
     }
   }
 
-  // What the leader has folded of the chunks of a group: in scratch, one queue for each chunk from `queue` on; -1: nothing yet.
+  // The leader's partial results for the chunks of a group: in scratch, one queue for each chunk from `queue` on; -1: nothing yet.
   struct Partial {
     int32_t chunk;  // the first
     int32_t queue = -1;
   };
 
-  // What the leader has of each chunk, for `visit` to go on with: the shares of its group in the order of the members, who
-  // hand it theirs, or what it has folded before.
+  // Calls `visit` on the operands that the leader has for each chunk: the shares of its group in the order of the members, or its earlier
+  // partial result.
   template <typename Visit>
   void forEachChunkOf(const Partial& partial, BlockBuilder& steps, const Visit& visit) const {
     for (int32_t member = 0; member < shape_.members; ++member) {
@@ -214,7 +213,7 @@ class Leaders {
     partial.queue = queue;
   }
 
-  // The last fold of the own group's chunks.
+  // The last fold of this group's chunks.
   void finish(BlockBuilder& steps, const Partial& partial, int32_t from) const {
     forEachChunkOf(partial, steps, [&](StepBuilder& step, int32_t member) {
       if (from != kNobody) step.recv(from);
@@ -223,14 +222,14 @@ class Leaders {
     });
   }
 
-  // The chunks of a group, and when this rank's leader has them: chunk i at step i after that.
+  // The chunks of a group, and the step after which this rank's leader has them (chunk i: i steps later).
   struct Row {
-    int32_t distance;  // of the leader from the group's own one, in the tree by which they come
+    int32_t distance;  // distance of the leader from the owner's leader, in the tree
     int32_t chunk;     // the first
     Wait taken;
   };
   int32_t directionTo(int32_t leader) const { return leader > leader_ ? kUpwards : kDownwards; }
-  // The largest power of two below n; 0: there is none.
+  // The largest power of two below n; 0: none.
   static int32_t halfOf(int32_t n) {
     return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(n)) / 2);
   }
@@ -252,8 +251,8 @@ class Leaders {
     forEachChunkOf(row, [&](int32_t chunk) { steps.at(chunk).recv(from).keep(kOutput); });
   }
 
-  // To the leader at the distance `bit`. None before the last of them is there, so that all leave at once and share a system call;
-  // and each waits, since of blocks that differ in size the one before may have fewer slices.
+  // Sends rows to the leader at the distance `bit`, once the last row is there, so that all messages share a system call. Each step waits
+  // for it, since an earlier block may have fewer slices if sizes differ.
   void sendRows(BlockBuilder& steps, const std::vector<Row>& rows, int32_t bit, int32_t to) const {
     if (!leads()) return;
     const int32_t other = 1 - directionTo(to);
@@ -270,7 +269,7 @@ class Leaders {
     }
   }
 
-  // From the leader to all others that do not have it.
+  // From the leader to all members that do not have the row.
   void handOut(BlockBuilder& steps, const Row& row) const {
     forEachChunkOf(row, [&](int32_t chunk) {
       if (!leads() && chunk != me_) steps.at(chunk).recv(leader_).keep(kOutput);

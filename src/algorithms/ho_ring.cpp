@@ -1,7 +1,6 @@
-// The hierarchical overlapping ring (arXiv 2310.06003, section 4) and its relatives: M groups of m ranks. Slow traffic
-// between groups runs on m parallel *rails*, rail j being the ranks with local index j; fast traffic stays inside a
-// group. The two are lanes of their own that wait for each other slice by slice, which hides the fast traffic behind
-// the slow one.
+// The hierarchical overlapping ring (arXiv 2310.06003, section 4) and its relatives: M groups of m ranks. Slow traffic between groups runs
+// on m parallel *rails*, rail j being the ranks with local index j; fast traffic stays inside a group. The two run in separate lanes that
+// wait for each other slice by slice, which hides the fast traffic behind the slow traffic.
 //
 // Rank (i, j), chunk (row, column), row o = the chunks that belong to group o. With rings on the rails:
 //   all-gather:      rail:  pass chunks (i, j), (i-1, j), ... on to group i+1.
@@ -11,15 +10,14 @@
 //                    rail:  the partial of chunk (d, j) starts at group d+1 and goes round; each group folds
 //                    its own partial in; it ends at d.
 //   all-reduce:      one after the other, four lanes; partials live in the output.
-// Cost, D bytes in total: D(M-1)/M into each group, the lower bound; D(m-1)/m inside it per rank; hops (M-1) slow +
-// (m-1) fast. Time (M-1) * max(te, ti) + ti, te one hop of a chunk on all rails, ti one row inside the group.
-// All-reduce twice. With other patterns the bytes stay and the hops change: direct has 1 where a ring of k has k-1,
-// halving about k/2.
-// ho_ordered is ho_direct with its folds in an order, and with roundings, that depend on the group map alone: the shares of a
-// group by local index, rounded; then those of the groups by number. What results is the same whatever the size, the slicing and
-// who owns a chunk. Its reduce gathers at the root what reduce-scatter left: D(M-1)/M bytes more into the root's group.
-// ho_doubling (all-reduce only) sends a rank's whole share of D/m bytes in each of log2 M slow hops: D log2 M bytes into
-// a group, which for two groups is no more than ho_ring's, in half the slow hops.
+// Cost, D bytes in total: D(M-1)/M into each group, the lower bound; D(m-1)/m inside it per rank; hops (M-1) slow + (m-1) fast. Time (M-1)
+// * max(te, ti) + ti, te one hop of a chunk on all rails, ti one row inside the group. All-reduce takes twice that. Other patterns move the
+// same bytes in other numbers of hops: direct 1 instead of k-1 for a ring of k, halving about k/2. ho_ordered is ho_direct with its folds
+// in an order, and with roundings, that depend on the group map alone: the shares of a group by local index, rounded; then the sums
+// of the groups by number. The result does not depend on the size, the slicing or the owner of a chunk. Its reduce gathers at the root what
+// reduce-scatter left: D(M-1)/M bytes more into the root's group. ho_doubling (all-reduce only) sends a rank's whole share of D/m bytes in
+// each of log2 M slow hops: D log2 M bytes into a group, which for two groups is no more than ho_ring's, in half the slow hops. ho_shares
+// (all-reduce only) is ho_direct with rows of different sizes (selection/group_shares.h).
 #include <array>
 
 #include "algorithms/catalogue.h"
@@ -56,6 +54,12 @@ Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position,
 
 Schedule buildHoDirect(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kDirect, Pattern::kDirect});
+}
+
+Schedule buildHoShares(Collective collective, Shape shape, int32_t position, int32_t root) {
+  Schedule schedule = buildHoDirect(collective, shape, position, root);
+  schedule.shares = shape.shares;
+  return schedule;
 }
 
 Schedule buildHoOrdered(Collective collective, Shape shape, int32_t position, int32_t root) {

@@ -1,19 +1,17 @@
-// Levels of parts in parts, each exchanging by a pattern of its own, all at work at once. Every level is a lane; the
-// lanes wait for each other slice by slice, which hides the fast traffic of the inner levels behind the slow one of the
-// outer.
+// Nested levels, each with its own pattern, all running concurrently. Every level is a lane; the lanes wait for each other slice by slice,
+// which hides the fast traffic of the inner levels behind the slow traffic of the outer level.
 //
-// A rank has an index at each level; its line at a level is the ranks that differ from it in that index only. Chunks
-// have indices like ranks; the chunks a rank has at level l are those that agree with it in the indices from l on.
-//   all-gather:      the outermost lane gathers the chunks of its line. As soon as one has arrived, the next lane
-//                    gathers it with those that arrived at its line, and so on: each chunk goes inwards.
+// A rank has an index at each level; its line at a level is the set of ranks that differ from it in that index only. Chunks have indices
+// like ranks; at level l a rank has the chunks that agree with it in the indices from l on.
+//   all-gather:      the outermost lane gathers the chunks of its line. As soon as a chunk has arrived, the next lane
+//                    gathers it with the chunks that arrived at the other members of its line, and so on inwards.
 //   reduce-scatter:  the mirrored time reversal: the innermost lane reduces row after row, in the order in which the
 //                    next lane outwards needs them, which folds them over its own line.
 //   all-reduce:      one after the other; partials live in the output.
 //   reduce:          a reduce-scatter whose results go straight to the root.
-// Where the innermost level is ordered, a lane before it hands it the own inputs, rounded as if they had been sent.
-// If the outermost level doubles, its rank's own chunk, reduced over all levels inside, is all-reduced there in one go.
-// Cost: each level receives what its pattern does, over rows that hold one chunk for each member of its line and come
-// once for each chunk of the levels outside.
+// If the innermost level is ordered, an earlier lane hands it this rank's inputs, rounded as if they had been sent. If the outermost level
+// doubles, it all-reduces the rank's own chunk, reduced over all inner levels, in one step. Cost: each level receives what its pattern
+// does, over rows that hold one chunk for each member of its line and come once for each chunk of the levels outside.
 #include "algorithms/nest.h"
 
 #include <optional>
@@ -26,9 +24,9 @@ namespace {
 
 struct Arrival {
   int32_t chunk = 0;
-  Wait moment;  // in another lane
+  Wait moment;  // a step of another lane
 };
-// Chunks that arrive one after another, `count` times over, each time one part of the outermost level further back.
+// Chunks that arrive in sequence, `count` times, each time one part of the outermost level further back.
 struct Batch {
   int32_t count = 1;
   std::vector<Arrival> arrivals;
@@ -104,7 +102,7 @@ class Nest {
     return ((chunk - parts * part_) % chunks + chunks) % chunks;
   }
 
-  // The own chunk of the inner levels is reduced over the outermost one at once.
+  // Reduces this rank's chunk of the inner levels over the outermost level as a whole.
   void reduceWhole() {
     const bool is_flat = lines_.empty();
     const Wait share = is_flat ? Wait() : reduce(Collective::kAllReduce);
@@ -114,7 +112,7 @@ class Nest {
     if (!is_flat) gather(kOutput, {nextLane() - 1, schedule_.lanes.back().stepCount() - 1});
   }
 
-  // The own chunk lies in `from` from the moment `after` on.
+  // This rank's chunk is in `from` once `after` holds.
   void gather(Place from, Wait after) {
     std::vector<Batch> arrived = gatherOutermost(from, after);
     for (size_t level = 1; level < lines_.size(); ++level) arrived = gatherInside(level, arrived);
@@ -143,7 +141,7 @@ class Nest {
     return arrived;
   }
 
-  // Gathers what has arrived over the line of this level too; returns all that this rank has then.
+  // Gathers the arrived chunks over the line of this level, too; returns all chunks that this rank has then.
   std::vector<Batch> gatherInside(size_t level, const std::vector<Batch>& arrived) {
     LaneBuilder lane;
     std::vector<Batch> now;
@@ -164,8 +162,8 @@ class Nest {
     return now;
   }
 
-  // The move of a reduction mirrored and backwards: takes the chunk from where it went to, and sends it where it came
-  // from. `own` is the row's own chunk.
+  // A move of a reduction mirrored and reversed in time: receives the chunk from its destination, and sends it to its origins. `own` is the
+  // row's own chunk.
   void gatherMove(BlockBuilder& block, size_t level, const Move& move, const Arrival& own, Place from) const {
     const Line& line = lines_[level];
     const int32_t chunk = line.chunk(own.chunk, -move.chunk);
@@ -199,7 +197,7 @@ class Nest {
         visit(Move{moves_[level][m].chunk - i, moves_[level][m].from, moves_[level][m].to});
   }
 
-  // Returns the moment at which the own chunk is complete.
+  // Returns the wait for the completion of this rank's chunk.
   Wait reduce(Collective collective) {
     for (size_t level = 1; level < lines_.size(); ++level)
       partials_.push_back(collective == Collective::kAllReduce ? kOutput : newScratchQueue());
@@ -252,14 +250,14 @@ class Nest {
     return rows;
   }
 
-  // Those of this rank in the first row of the batch.
+  // This rank's chunks in the first row of the batch.
   std::vector<int32_t> ownChunks(size_t level, const Batch& batch) const {
     std::vector<int32_t> own = {batch.arrivals[0].chunk};
     for (size_t outer = 1; outer < level; ++outer) own = chunksOfLine(outer, own);
     return own;
   }
 
-  // Every move is one step, so step s of a lane is the s-th chunk it hands outwards, or on to its line.
+  // Every move is one step, so step s of a lane handles the s-th chunk that it hands outwards, or to its line.
   void reduceInside(size_t level) {
     LaneBuilder lane;
     int32_t steps = 0;
@@ -287,7 +285,7 @@ class Nest {
     add(lane);
   }
 
-  // For each row the chunks of the line, in the order of its moves.
+  // For each row, the chunks of the line in the order of the moves.
   std::vector<int32_t> chunksOfLine(size_t level, const std::vector<int32_t>& rows) const {
     std::vector<int32_t> chunks;
     for (const int32_t row : rows)
@@ -296,7 +294,7 @@ class Nest {
   }
 
   struct StepPlace {
-    int32_t step;    // of the lane
+    int32_t step;    // step of the lane
     int32_t stride;  // steps of one iteration of its block
   };
 
@@ -325,14 +323,14 @@ class Nest {
   }
 
   int32_t own_;                // chunk
-  std::optional<Line> whole_;  // of the outermost level, if it exchanges whole chunks
-  // Of the levels with more than one part, from the outermost.
+  std::optional<Line> whole_;  // the outermost level's line, if it exchanges whole chunks
+  // The lines of the levels with more than one part, outermost first.
   std::vector<Line> lines_;
   std::vector<std::vector<Move>> moves_;
   std::vector<int32_t> sizes_;
-  // Where each level finds its own share: what the next one inwards leaves, or the input.
+  // The source of each level's own share: the result of the next inner level, or the input.
   std::vector<Place> partials_;
-  Place own_inputs_ = kInput;  // those that the innermost level folds itself
+  Place own_inputs_ = kInput;  // the inputs that the innermost level folds
   Place result_ = kOutput;
   int32_t part_ = 1;      // chunks of one part of the outermost
   Stride previous_part_;  // the same chunk of the part before

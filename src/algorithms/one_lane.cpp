@@ -6,7 +6,7 @@ namespace horing {
 
 namespace {
 
-// Whether `next` does no more than to send what `step`, before it, leaves in the output.
+// Whether `next` only sends what the preceding `step` leaves in the output.
 bool onlySends(const Step& next, const Step& step) {
   const bool reads_output = next.sources.size() == 1 && next.sources[0].kind == Source::Kind::kOut;
   return reads_output && next.keep.kind == Keep::Kind::kNone && next.chunk == step.chunk &&

@@ -1,12 +1,11 @@
 #pragma once
-// The lanes of a schedule one after the other in a single one: what small messages want, for which a lane that waits for another costs
-// more than their overlap gains. Where a lane begins by sending what the step before it has kept, that step sends it: a step and a
-// read less.
+// Joins the lanes of a schedule into one, in sequence. For small messages, where waits between lanes cost more than the overlap gains. If a
+// lane begins by sending the value that the previous step has kept, that step sends it: one step and one read less.
 #include "schedule/schedule.h"
 
 namespace horing {
 
-// Of a schedule whose lanes move data, and wait for lanes before them only.
+// The lanes must move data, and wait for earlier lanes only.
 Schedule inOneLane(Schedule schedule);
 
 }  // namespace horing

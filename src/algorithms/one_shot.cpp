@@ -1,9 +1,7 @@
-// One-shot all-reduce: every rank sends its whole input to every other and folds what it got, in position
-// order.
+// One-shot all-reduce: every rank sends its whole input to every other rank and folds all inputs in position order.
 //
-// The own share passes through the output, so that it is rounded (when averaging) as it is on its way to the
-// others: else ranks would differ in the last bit.
-// Cost: D(n-1) bytes received per rank, 1 hop: the fastest where a hop costs more than the bytes.
+// A rank's own share passes through the output, so that it is rounded (when averaging) like the copies sent to others: otherwise ranks
+// would differ in the last bit. Cost: D(n-1) bytes received per rank, 1 hop: the fastest where a hop costs more than the bytes.
 #include "algorithms/catalogue.h"
 #include "schedule/builder.h"
 

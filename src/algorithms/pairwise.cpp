@@ -1,9 +1,9 @@
-// Pairwise exchange, for all-to-all: every rank sends each other one its block. D(n-1)/n bytes, the least possible, n-1
-// messages, one hop.
+// Pairwise exchange, for all-to-all: every rank sends every other rank its block. D(n-1)/n bytes, the least possible, n-1 messages, one
+// hop.
 //
-// Peers are taken by growing distance, so that not all begin with the same one; the distances are spread over the lanes. A lane
-// sends to the next peer when it has received from the last one, so that as many peers as there are lanes send to a rank at once:
-// if all did, switches would drop what they have no room for, and each such packet costs TCP 200 ms.
+// Peers are taken by increasing distance, so that not all ranks begin with the same peer; the distances are distributed over the lanes. A
+// lane sends to its next peer when it has received from the previous one, so that at most as many peers as there are lanes send to a rank
+// at once: if all did, switches would drop packets, and each dropped packet costs TCP 200 ms.
 #include <algorithm>
 
 #include "algorithms/catalogue.h"
@@ -12,7 +12,7 @@
 namespace horing {
 
 namespace {
-// Of 3 to 8, the most that never lost packets between 4 emulated nodes of 4 ranks; fewer take longer for small blocks.
+// The largest of 3 to 8 that never lost packets between 4 emulated nodes of 4 ranks; smaller values are slower for small blocks.
 constexpr int32_t kPeersAtOnce = 6;
 static_assert(kPeersAtOnce <= kMaxLanes);
 }  // namespace

@@ -29,8 +29,8 @@ std::vector<Move> directMoves(int32_t n) {
   return moves;
 }
 
-// From the leaves, which are odd distances away, to the root, and so that each message is taken before the next one
-// comes over the same connection.
+// From the leaves, at odd distances, to the root, ordered so that each message is received before the next one arrives on the same
+// connection.
 std::vector<Move> halvingMoves(int32_t n) {
   std::vector<Move> moves;
   for (int32_t d = n - 1; d >= 0; --d) {

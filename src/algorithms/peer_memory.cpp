@@ -1,17 +1,15 @@
-// Ranks that can reach each other's memory.
+// Algorithms for ranks that can access each other's memory.
 //
-// peer_read folds, or gathers, straight from the inputs. all-reduce: every rank folds its chunk from all inputs in one pass,
-// keeps it and sends it to the others, through slots that stay in the cache. reduce-scatter: the same without sending.
-// all-gather: every rank copies all blocks, in one order, so that who comes second finds a block in the cache that the ranks
-// share.
-// peer_write stores each rank's chunk, folded from all inputs or copied, in all outputs: no slot, and nothing is read twice.
-// Before the first read every rank signals that it has entered; after the last, that it has read, or written: only then may the
-// owner of the memory go on. In peer_read's all-reduce a rank's own chunk says so: it comes after the reads. Chunk c is folded
-// over positions c+1, ..., c, and rounded once.
+// peer_read folds, or gathers, straight from the inputs. all-reduce: every rank folds its chunk from all inputs in one pass, keeps it and
+// sends it to the others, through slots that stay in the cache. reduce-scatter: the same without sending. all-gather: every rank copies all
+// blocks in the same order, so that later ranks find a block in the shared cache. peer_write stores each rank's chunk, folded from all
+// inputs or copied, in all outputs: no slot, and nothing is read twice. Before the first access every rank signals that it has entered;
+// after its last read or write it signals again: only then may the owner of the memory continue. In peer_read's all-reduce a rank's chunk
+// serves as this signal, since it is sent after the reads. Chunk c is folded over positions c+1, ..., c, and rounded once.
 //
 // Cost: 2 rounds of n-1 signals (peer_read's all-reduce 1) before and after the data. Memory read and written, of D bytes of the whole
-// vector and all ranks together: all-reduce nD and nD, reduce-scatter nD and D, all-gather D and nD, the least possible; but
-// peer_read's all-gather reads nD where no cache is shared, and its all-reduce copies through slots besides.
+// vector and all ranks together: all-reduce nD and nD, reduce-scatter nD and D, all-gather D and nD, the least possible; but peer_read's
+// all-gather reads nD if no cache is shared, and its all-reduce also copies through slots.
 #include "algorithms/catalogue.h"
 #include "schedule/builder.h"
 
@@ -20,7 +18,7 @@ namespace horing {
 namespace {
 
 constexpr int32_t kSignalLane = 0;
-constexpr int32_t kReadyStep = 1;  // of the lane of signals: all others have entered
+constexpr int32_t kReadyStep = 1;  // in the signal lane: all others have entered
 
 std::vector<int32_t> othersOf(int32_t n, int32_t me) {
   std::vector<int32_t> others;
@@ -28,8 +26,7 @@ std::vector<int32_t> othersOf(int32_t n, int32_t me) {
   return others;
 }
 
-// `last_access`: the step of the lane with data, the next one, after which no peer's memory is touched any more; -1 where
-// messages say so.
+// `last_access`: the step of the data lane (the next lane) after which no peer's memory is accessed; -1 if messages serve as signals.
 Lane signals(const std::vector<int32_t>& others, int32_t last_access) {
   LaneBuilder lane;
   BlockBuilder steps = lane.once();

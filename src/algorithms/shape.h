@@ -4,17 +4,18 @@
 #include <span>
 
 #include "schedule/rails.h"
+#include "schedule/shares.h"
 
 namespace horing {
 
 // `groups` groups of `members` ranks each. Position = group * members + local index.
 //
-// Where groups differ in size `rails` has the sizes, `members` is the largest, and positions number the members of the first group,
-// then those of the second, and so on.
+// If groups differ in size, `rails` has the sizes, `members` is the largest, and positions number the members group by group.
 struct Shape {
   int32_t groups = 1;
   int32_t members = 1;
   Rails rails{};
+  Shares shares{};  // of the vector that each group reduces, for algorithms that take them; empty: equal ones
   int32_t ranks() const { return rails ? rails.ranks() : groups * members; }
 
   static Shape of(std::span<const int32_t> group_sizes) {

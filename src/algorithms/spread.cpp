@@ -1,16 +1,16 @@
-// Member y of group r bears some pieces of its group's part (rails.h). So a rank's schedule for groups of different sizes
-// is that for groups which are all as large as its own, with three changes:
+// Member y of group r owns some pieces of its group's part (rails.h). So a rank's schedule for groups of different sizes is the schedule
+// for groups that are all as large as its own, with three changes:
 //
-//   chunks   where there was chunk (r, y) there are the pieces (r, p) that member y of its own group bears;
-//   peers    inside the group they stay; in another group it is the rank that bears the piece;
+//   chunks   chunk (r, y) becomes the pieces (r, p) that member y of its own group owns;
+//   peers    inside the group unchanged; in another group the rank that owns the piece;
 //   order    two messages of one step may not go to the same rank, or connections would need more slots than a window has.
-//            Between groups, pieces that two ranks both bear take turns: a lane is run once for each turn (Rails::turns()).
+//            Between groups, pieces that two ranks both own take turns: a lane is run once for each turn (Rails::turns()).
 //            Inside a group, rows are: first the first piece of every member, then the second ones, ...; each handed
 //            from lane to lane through a scratch queue of its own.
 //
-// With groups of one size each member bears one piece, and nothing changes.
-// Order of slices for the proof of progress (README.md): (window, turn, row, inner before outer when reducing and after it
-// when gathering; then outer by piece, inner by place among the member's pieces and hop; slice).
+// With groups of one size each member owns one piece, and nothing changes. Order of slices for the proof of progress (README.md): (window,
+// turn, row, inner before outer when reducing and after it when gathering; then outer by piece, inner by place among the member's pieces
+// and hop; slice).
 #include "algorithms/spread.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class Spread {
     schedule_.rails = rails_;
     schedule_.grid = {even_.grid.rows, rails_.pieces()};
     schedule_.scratch_queues = even_.scratch_queues * most_;
-    // Alone in its group: nothing to reduce inside it. Lanes have the same numbers on all ranks.
+    // A rank alone in its group has nothing to reduce inside it, but keeps an empty lane: lane numbers are the same on all ranks.
     if (members_ == 1 && collective != Collective::kAllGather) schedule_.lanes.emplace_back();
     lanes_before_ = static_cast<int32_t>(schedule_.lanes.size());
     for (const Lane& lane : even_.lanes) addLane(lane);
@@ -46,22 +46,22 @@ class Spread {
   }
 
  private:
-  // Where the steps of a lane went.
+  // The new steps of a lane's steps.
   struct Moments {
     struct Block {
       int32_t first_step = 0;       // in the even lane
       size_t first_written = 0;     // of its bodies' steps
       int32_t body = 0;             // steps
-      std::vector<int32_t> bodies;  // by turn: steps of what it became
+      std::vector<int32_t> bodies;  // by turn: steps of the new body
     };
     std::vector<Block> blocks;
     std::vector<int32_t> step;  // [(written * turns + turn) * most + place]: in its first iteration
   };
-  // One of several pieces that a step is made for.
+  // A piece for which a step is made.
   struct Piece {
     int32_t number = 0;
     int32_t turn = 0;
-    int32_t place = 0;  // among those of its member in that turn
+    int32_t place = 0;  // among the pieces of its member in that turn
   };
 
   size_t pieceIndex(int32_t turn, int32_t member) const {
@@ -108,7 +108,7 @@ class Spread {
     int32_t step;  // of the new lane
   };
   Block spreadBlock(const Block& block, Moments& moments, size_t written, At at) {
-    Block made{{}, block.count, block.row_stride, 0};  // what repeats moves on by rows
+    Block made{{}, block.count, block.row_stride, 0};  // repetitions advance by rows
     const std::span<const Step> body = block.body;
     for (size_t begin = 0, end = 0; begin < body.size(); begin = end) {
       while (end < body.size() && rowOf(body[end]) == rowOf(body[begin])) ++end;
@@ -142,7 +142,7 @@ class Spread {
     return step;
   }
 
-  // The step that step `even` of a lane became for a piece.
+  // The new step for step `even` of a lane and a piece.
   int32_t momentOf(const Moments& moments, int32_t even, const Piece& piece) const {
     const auto next =
         std::upper_bound(moments.blocks.begin(), moments.blocks.end(), even,
@@ -157,8 +157,8 @@ class Spread {
   const Schedule& even_;
   const Rails& rails_;
   int32_t group_, members_;
-  std::vector<std::vector<int32_t>> pieces_;  // that a member of the own group bears in a turn: pieceIndex()
-  int32_t most_ = 1;                          // of them
+  std::vector<std::vector<int32_t>> pieces_;  // the pieces of a member of this group in a turn: pieceIndex()
+  int32_t most_ = 1;                          // the largest number of them
   int32_t lanes_before_ = 0;
   std::vector<Moments> moments_;  // of the even lanes
   Schedule schedule_;

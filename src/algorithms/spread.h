@@ -5,8 +5,8 @@
 
 namespace horing {
 
-// The schedule of the rank at `position` of those groups. `even` is its schedule if all groups were as large as its own one, with its
-// place in that; of two levels, groups and members, without a root.
+// The schedule of the rank at `position`. `even` is the rank's schedule if all groups were as large as its own; of two levels, groups and
+// members, without a root.
 Schedule spreadOverRails(const Schedule& even, const Rails& rails, int32_t position);
 
 }  // namespace horing

@@ -2,9 +2,9 @@
 // centre: D(n-1) bytes through its link for broadcast and reduce, D(n-1)/n, the least possible, for gather and scatter.
 // Peers are taken in the order root+1, ..., root-1; a reduction folds them, the root last, in one pass.
 //
-// all-reduce is both, with the last position as its centre: 2 hops, 2(n-1) messages in all, where direct exchange has
-// 2n(n-1). For tiny messages of many ranks on few cores what counts is how often a rank must get its turn: here the
-// centre once, after all others have sent, and each of the others twice, to send and to take.
+// all-reduce is both, with the last position as its centre: 2 hops, 2(n-1) messages in all, where direct exchange has 2n(n-1). For tiny
+// messages of many ranks on few cores the cost is how often a rank must be scheduled: here the centre once, after all others have sent, and
+// each other rank twice, to send and to receive.
 #include "algorithms/catalogue.h"
 #include "schedule/builder.h"
 
@@ -16,7 +16,7 @@ int32_t peerAt(int32_t root, int32_t distance, int32_t n) {
   return (root + distance) % n;
 }
 
-// A broadcast sends everybody the one chunk, a scatter everybody its own.
+// A broadcast sends every rank the same chunk, a scatter each rank its own.
 Schedule fromRoot(Collective collective, int32_t n, int32_t me, int32_t root) {
   const bool scatters = collective == Collective::kScatter;
   const auto chunkOf = [&](int32_t peer) { return scatters ? peer : 0; };

@@ -1,13 +1,13 @@
-// Trees for broadcast and reduce: the whole vector goes from each rank to its children, slice by slice, or from each to
-// its parent, who folds what his children send, in their order, and his own share last.
+// Trees for broadcast and reduce: the whole vector goes from each rank to its children, slice by slice, or from each to its parent, which
+// folds its children's values in order, and its own share last.
 //
 // Distances are counted from the root, modulo the size n of the line; for a reduction backwards.
-//   chain:    d has the child d+1. n-1 hops; D bytes over each link, sent once by everybody: for large vectors.
+//   chain:    d has the child d+1. n-1 hops; D bytes over each link, sent once by every rank: for large vectors.
 //   binomial: d has the children d+1, d+2, d+4, ..., as far as they are below the lowest bit set in d. log2 n hops; the
 //             root sends D log2 n bytes: for small vectors.
-// The ho_ forms have such a tree over the groups, of the ranks with the root's local index, and from each of them one
-// inside its group: D bytes enter each group, the least possible, in the hops of both trees. A flat chain enters each
-// group once, too, for positions are laid out group by group, and that of the root a second time.
+// The ho_ forms have one tree over the groups, of the ranks with the root's local index, and from each of these ranks a tree inside its
+// group: D bytes enter each group, the least possible, in the hops of both trees. A flat chain enters each group once, too, since positions
+// are laid out group by group, but the root's group twice.
 #include <span>
 
 #include "algorithms/catalogue.h"
@@ -19,10 +19,10 @@ namespace {
 
 enum class Tree { kChain, kBinomial };
 
-// Where a rank stands in the tree; positions.
+// A rank's place in the tree; positions.
 struct Node {
   int32_t parent = -1;
-  std::vector<int32_t> children;  // from the innermost level outwards, each level by growing distance
+  std::vector<int32_t> children;  // from the innermost level outwards, each level by increasing distance
 };
 
 int32_t parentOf(Tree tree, int32_t distance) {
@@ -38,7 +38,7 @@ std::vector<int32_t> childrenOf(Tree tree, int32_t distance, int32_t n) {
   return children;
 }
 
-// `sizes` from the innermost level outwards. A rank takes part in a level if it has the root's index in all inside.
+// `sizes` from the innermost level outwards. A rank takes part in a level if it has the root's index in all inner levels.
 Node nodeAt(Tree tree, std::span<const int32_t> sizes, int32_t position, int32_t root, int32_t direction) {
   Node node;
   int32_t stride = 1;
@@ -59,7 +59,7 @@ Node nodeAt(Tree tree, std::span<const int32_t> sizes, int32_t position, int32_t
   return node;
 }
 
-// To the outermost and largest subtrees first.
+// Sends to the outermost and largest subtrees first.
 Lane spread(const Node& node) {
   LaneBuilder lane;
   StepBuilder first = lane.at(0);

@@ -149,7 +149,7 @@ Status Handshake::fail(Status status) {
 // Judges as much of the prefix as has arrived.
 Status Handshake::checkPrefix() {
   if (std::memcmp(in_.data(), kMagic.data(), std::min(in_bytes_, kMagic.size())) != 0)
-    return makeStatus(Code::kRemoteError, "whoever is at the other end does not speak horing's protocol");
+    return makeStatus(Code::kRemoteError, "the other end does not speak horing's protocol");
   if (in_bytes_ < kVersionedBytes) return {};
   const Versions theirs{loadU32(in_.data() + 8), loadU32(in_.data() + 12)};
   if (theirs != options_.versions) {
@@ -218,6 +218,24 @@ Handshake::Mac Handshake::transcriptMac(std::string_view label) const {
       .add(connector ? options_.hello : peer_hello_)
       .add(connector ? peer_hello_ : options_.hello)
       .finish();
+}
+
+Opening readOpening(std::span<const std::byte> said) {
+  static_assert(kOpeningBytes == kPrefixBytes + kNonceBytes + sizeof(ListenerName));
+  const Versions own;
+  const auto differs = [&](size_t at, uint32_t expected) {
+    return said.size() >= at + sizeof expected && loadU32(said.data() + at) != expected;
+  };
+  const bool is_stranger = std::memcmp(said.data(), kMagic.data(), std::min(said.size(), kMagic.size())) != 0;
+  const bool is_short =
+      said.size() >= kPrefixBytes && loadU32(said.data() + 20) < kNonceBytes + sizeof(ListenerName);
+  if (is_stranger) return {Opening::State::kStranger};
+  if (is_short || differs(8, own.protocol) || differs(12, own.library) || differs(16, kOpening))
+    return {Opening::State::kOther};
+  if (said.size() < kOpeningBytes) return {};
+  Opening opening{Opening::State::kNamed};
+  std::memcpy(opening.name.data(), said.data() + kPrefixBytes + kNonceBytes, sizeof opening.name);
+  return opening;
 }
 
 size_t Handshake::wanted() const {
@@ -342,7 +360,7 @@ Status SealedChannel::open() {
           raw(text.data()), nullptr, nullptr, raw(in_.data() + kLengthBytes), sealed, raw(in_.data()),
           kLengthBytes, nonce.data(), raw(receive_key_.bytes.data())) != 0)
     return makeStatus(Code::kRemoteError,
-                      "control frame %llu was altered on its way, or does not come from the peer",
+                      "control frame %llu was altered on its way, or is not from the peer",
                       static_cast<unsigned long long>(received_frames_ - 1));
   in_ = std::move(text);
   ready_ = true;

@@ -24,7 +24,7 @@
 
 namespace horing {
 
-// A secret. A value; its bytes are wiped when it dies. Compare and print are left out on purpose.
+// A secret. A value; its bytes are wiped on destruction. It has no comparison and no printing.
 struct Key {
   static constexpr size_t kBytes = 32;
   std::array<std::byte, kBytes> bytes{};
@@ -57,9 +57,26 @@ enum class HandshakeRole : uint8_t { kConnector, kAcceptor };
 struct HandshakeOptions {
   Key key;
   HandshakeRole role = HandshakeRole::kConnector;
-  std::vector<std::byte> hello;  // what this end says about itself, at most kMaxHelloBytes; sent in the clear
+  std::vector<std::byte> hello;  // this end's hello, at most kMaxHelloBytes; sent in the clear
   Versions versions;             // of this end; others only in tests
 };
+
+// For whom a connector comes, where several share one port: the first bytes of its hello.
+using ListenerName = std::array<std::byte, 16>;
+// Of its first message, up to the name.
+inline constexpr size_t kOpeningBytes = 24 + 32 + sizeof(ListenerName);
+struct Opening {
+  enum class State : uint8_t {
+    kPartial,
+    kNamed,
+    kStranger,  // something else than horing
+    kOther,     // another version, or a hello without a name: a Handshake says which
+  };
+  State state = State::kPartial;
+  ListenerName name{};
+};
+// Of the first bytes of a connection, kOpeningBytes at most. Nothing is proven by them.
+Opening readOpening(std::span<const std::byte> said);
 
 // One end of the protocol above, without any I/O: the owner moves bytes between it and a stream until done().
 // Not thread-safe. Deadlines are the owner's.
@@ -70,9 +87,9 @@ class Handshake {
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
 
-  // Takes bytes that arrived; returns how many belonged to the handshake (the rest is what the peer says
-  // after it). kRemoteError, sticky: a stranger, another version, or not the key. pending() may then hold one
-  // last message that tells the peer this end's version; sending it is a courtesy.
+  // Takes bytes that arrived; returns how many belonged to the handshake (the rest is the peer's data after it). kRemoteError,
+  // sticky: a stranger, another version, or another key. pending() may then hold one last message with this end's version; sending
+  // it is a courtesy.
   Result<size_t> feed(std::span<const std::byte> arrived);
 
   // At least one byte of the peer has come.
@@ -87,7 +104,7 @@ class Handshake {
   bool done() const;
   // How many bytes this end must still read, at least; never reading more keeps later bytes in the stream.
   size_t wanted() const;
-  // What the peer said about itself. Only when done().
+  // The peer's hello. Only when done().
   const std::vector<std::byte>& peerHello() const;
   // Keys of this session, one per direction; the peer's sendKey() is this end's receiveKey(). Only when
   // done().
@@ -123,9 +140,8 @@ class Handshake {
   size_t in_bytes_ = 0;
 };
 
-// Frames on a stream that nobody else can read, alter, reorder, replay or drop from the middle: u32 length,
-// then ChaCha20-Poly1305 ciphertext under a counter. One object per end, made from a Handshake's two keys.
-// Not thread-safe.
+// Frames on a stream, which others cannot read, alter, reorder, replay or drop from the middle: u32 length, then ChaCha20-Poly1305
+// ciphertext under a counter. One object per end, made from a Handshake's two keys. Not thread-safe.
 class SealedChannel {
  public:
   // `max_frame_bytes` bounds the text of a frame, in both directions; both ends must agree on it.

@@ -16,7 +16,7 @@ namespace horing {
 
 namespace {
 
-// A folder that the environment names; relative ones are to be ignored.
+// A folder that the environment names. The XDG specification ignores relative paths.
 std::string folderIn(const char* variable) {
   const char* folder = std::getenv(variable);
   return folder && *folder == '/' ? folder : "";
@@ -60,7 +60,7 @@ Status replaceWhole(const std::string& path, const std::string& text) {
   const Fd file(::mkostemp(draft.data(), O_CLOEXEC));
   if (!file.valid()) return systemError(errno, "cannot write %s", path.c_str());
   Status status = writeAll(file.get(), text, path);
-  // For everyone who may come by: a folder may be that of a whole cluster.
+  // Readable by every user: a whole cluster may share the folder.
   if (status.ok() && ::fchmod(file.get(), 0644) != 0)
     status = systemError(errno, "cannot write %s", path.c_str());
   if (status.ok() && std::rename(draft.c_str(), path.c_str()) != 0)

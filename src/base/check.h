@@ -1,5 +1,5 @@
 #pragma once
-// HORING_CHECK: an invariant of our own code. When it breaks the program stops and prints both operands.
+// HORING_CHECK: an invariant of our own code. If it does not hold, the program stops and prints both operands.
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>

@@ -1,5 +1,5 @@
 #pragma once
-// Time as a passed-in interface, so that tests can own it.
+// Time as a passed-in interface, so that tests can control it.
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -22,7 +22,7 @@ class SteadyClock final : public Clock {
   }
 };
 
-// Stands still until told to move.
+// A clock that moves only when the test advances it.
 class ManualClock final : public Clock {
  public:
   int64_t nowNs() const override { return now_ns_; }
@@ -39,7 +39,7 @@ class Deadline {
     return Deadline(clock, clock.nowNs() + timeout_ms * 1'000'000);
   }
 
-  // From a look at the clock that was taken already.
+  // For a caller that has read the clock already.
   static Deadline at(const Clock& clock, int64_t now_ns, int64_t timeout_ms) {
     return Deadline(clock, now_ns + timeout_ms * 1'000'000);
   }

@@ -20,10 +20,10 @@ namespace horing {
 namespace {
 
 constexpr std::string_view kPrefix = "HORING_";
-// Names that other programs of the project own, and its Python package.
+// Prefixes of variables that belong to the project's programs and its Python package.
 constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_NCCL_", "HORING_LIBRARY"};
 
-// What setDefault() was told. Never destroyed: calls may come while the program ends.
+// The values of setDefault(). Never destroyed: calls may come during exit.
 struct Defaults {
   std::mutex mutex;
   std::map<std::string, std::string, std::less<>> values;  // by name; under mutex
@@ -57,7 +57,7 @@ Status parseChoice(const ConfigVariable& v, const char* value, std::string& out)
   return badValue(v, value);
 }
 
-// Of "low..high" or "0|1".
+// Parses "low..high" or "0|1".
 IntRange rangeOf(const ConfigVariable& v) {
   char* end = nullptr;
   const int64_t least = std::strtoll(v.allowed, &end, 10);
@@ -81,7 +81,7 @@ Status parseFlag(const ConfigVariable& v, const char* value, bool& out) {
   return {};
 }
 
-// How many letters must be added, left out or changed to make one of the other.
+// The Levenshtein distance.
 size_t editDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);  // of the prefix of `a` so far to each prefix of `b`
   for (size_t j = 0; j < row.size(); ++j) row[j] = j;
@@ -103,12 +103,13 @@ bool isKnown(std::string_view name) {
   return std::any_of(known.begin(), known.end(), [&](const ConfigVariable& v) { return name == v.name; });
 }
 
-// The known name that is at most two letters, or every third one, away, or that this one begins or goes on with; nullptr: none is.
+// The known name within an edit distance of two, or of a third of the length, or with one name a prefix of the other; nullptr: none.
 const char* nearestName(std::string_view name) {
   const std::string_view own = name.substr(kPrefix.size());
   const char* nearest = nullptr;
   size_t least = std::max<size_t>(own.size() / 3, 2) + 1;
   for (const ConfigVariable& v : configVariables()) {
+    if (v.for_tests) continue;
     const std::string_view known = std::string_view(v.name).substr(kPrefix.size());
     const bool one_begins_the_other = own.size() > 2 && (known.starts_with(own) || own.starts_with(known));
     const size_t distance = one_begins_the_other ? 1 : editDistance(own, known);
@@ -120,10 +121,13 @@ const char* nearestName(std::string_view name) {
 }  // namespace
 
 const std::vector<ConfigVariable>& configVariables() {
-  // Never destroyed: calls may come while the program ends.
+  // Never destroyed: calls may come during exit.
   static const auto* const variables = new std::vector<ConfigVariable>{
-#define X(member, kind, fallback, allowed, name, help) {name, #kind, fallback, allowed, help},
+#define X(member, kind, fallback, allowed, name, help) {name, #kind, fallback, allowed, help, false},
       HORING_CONFIG(X)
+#undef X
+#define X(member, kind, fallback, allowed, name, help) {name, #kind, fallback, allowed, help, true},
+          HORING_TEST_CONFIG(X)
 #undef X
   };
   return *variables;
@@ -139,7 +143,7 @@ IntRange rangeOf(std::string_view name) {
 
 namespace {
 
-// As scripts have it that named their NCCL_ variables anew: of a variable that is a Choice, ours for NCCL's word.
+// For scripts that renamed their NCCL_ variables: NCCL's spelling of a Choice, and horing's.
 struct Spelling {
   const char* variable;
   const char* nccl;
@@ -175,13 +179,15 @@ Result<Config> Config::fromLookup(const Lookup& lookup) {
     HORING_TRY(parse##kind(variable, own, config.member));                                        \
   }
   HORING_CONFIG(X)
+  HORING_TEST_CONFIG(X)
 #undef X
-  for (const auto& [name, slots] :
-       {std::pair{"HORING_SLOTS", config.slots}, std::pair{"HORING_SOCKET_SLOTS", config.socket_slots}})
+  for (const auto& [name, slots] : {std::pair{"HORING_TESTS_SLOTS", config.slots},
+                                    std::pair{"HORING_TESTS_SOCKET_SLOTS", config.socket_slots}})
     if (slots <= config.window)
-      return makeStatus(Code::kInvalidArgument,
-                        "%s=%lld must exceed HORING_WINDOW=%lld: with fewer, rings of three ranks deadlock",
-                        name, static_cast<long long>(slots), static_cast<long long>(config.window));
+      return makeStatus(
+          Code::kInvalidArgument,
+          "%s=%lld must exceed HORING_TESTS_WINDOW=%lld: with fewer, rings of three ranks deadlock", name,
+          static_cast<long long>(slots), static_cast<long long>(config.window));
   return config;
 }
 

@@ -57,6 +57,14 @@ bool Address::isLoopback() const {
   return bytes == kOne;
 }
 
+std::optional<Address> Address::parse(const std::string& text) {
+  Address address;
+  if (::inet_pton(AF_INET, text.c_str(), address.bytes.data()) == 1) return address;
+  address.family = Family::kIpv6;
+  if (::inet_pton(AF_INET6, text.c_str(), address.bytes.data()) == 1) return address;
+  return std::nullopt;
+}
+
 std::string Address::text() const {
   if (family == Family::kLocal) return "a socket of this machine";
   char text[INET6_ADDRSTRLEN] = "?";

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace horing {
@@ -26,6 +27,8 @@ struct Address {
   bool isLoopback() const;
   // The address as other machines may know it.
   Address withoutScope() const { return {family, bytes}; }
+  // "10.0.0.2" or "fd00::1"; nothing: it is something else, such as a host name.
+  static std::optional<Address> parse(const std::string& text);
   // "10.0.0.2", "fd00::1", "fe80::1%eth0", "a socket of this machine".
   std::string text() const;
 };
@@ -47,14 +50,14 @@ struct SockAddr {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 SockAddr toSockAddr(const Endpoint& endpoint);
-// What is no IP address becomes 0.0.0.0:0. An IPv4 address mapped into IPv6 becomes IPv4.
+// An invalid address becomes 0.0.0.0:0. An IPv4 address mapped into IPv6 becomes IPv4.
 Endpoint toEndpoint(const sockaddr& from);
 
 // Of the ends of a socket; 0.0.0.0:0 when it has none.
 Endpoint ownEndpoint(int fd);
 Endpoint peerEndpoint(int fd);
 
-// A local address that nobody uses.
+// An unused local address.
 Endpoint randomLocalEndpoint();
 
 }  // namespace horing

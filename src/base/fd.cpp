@@ -11,8 +11,8 @@ namespace horing {
 
 namespace {
 
-// A handler of pthread_atfork has no argument, so what it needs is global: a bit for each descriptor that an Fd owns. No
-// lock, for in a child it might be held by a thread that is not there. Pages of it that nobody sets a bit in cost nothing.
+// A handler of pthread_atfork has no argument, so its state is global: a bit for each descriptor that an Fd owns. No lock: in a
+// child, a thread that no longer exists might hold it. Untouched pages of the bitmap cost no memory.
 constexpr int kBits = 64;
 std::atomic<uint64_t> owned[Fd::kMostClosedInChildren / kBits];
 std::atomic<uint32_t> generation{0};
@@ -24,7 +24,7 @@ uint64_t bitOf(int fd) {
   return uint64_t{1} << (fd % kBits);
 }
 
-// Runs in the child before anything else of it, with no other thread about.
+// Runs first in the child, which has no other thread then.
 void closeAll() {
   generation.fetch_add(1, std::memory_order_relaxed);
   for (int word = 0; word < Fd::kMostClosedInChildren / kBits; ++word) {

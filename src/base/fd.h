@@ -1,5 +1,5 @@
 #pragma once
-// Owner of one file descriptor, which is none of the three that programs read and write without asking.
+// Owner of one file descriptor, never 0, 1 or 2.
 #include <cstdint>
 #include <utility>
 
@@ -8,8 +8,8 @@ namespace horing {
 class Fd {
  public:
   Fd() = default;
-  // Where standard input, output or error is closed, the system gives its number to whatever is opened next, and what the program prints
-  // would go there: such a descriptor is moved. Where there is no other number: not valid, and errno.
+  // If standard input, output or error is closed, the system reuses its number for the next open file, and the program's output would go
+  // there: so such a descriptor is duplicated to a higher number. If that fails: not valid, and errno is set.
   explicit Fd(int fd) { reset(fd); }
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)), generation_(other.generation_) {}
   Fd& operator=(Fd&& other) noexcept {
@@ -24,19 +24,19 @@ class Fd {
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
   void reset(int fd = -1);
-  // Gives it up, open; a forked child keeps it, too.
+  // Releases ownership and leaves the descriptor open, also in forked children.
   int release();
 
-  // From the first call on, whenever this process forks, the child closes its copies of all descriptors below
-  // kMostClosedInChildren that an Fd owns: else it would keep connections and locks alive after this process is gone, and
-  // hide its death. In the child an Fd of before the fork then owns nothing. Descriptors just being made in another thread
-  // may escape. Any thread, any number of times; not to be taken back.
+  // From the first call on, whenever this process forks, the child closes its copies of all descriptors below kMostClosedInChildren that an
+  // Fd owns. Otherwise the child would keep connections and locks alive after this process is gone, and peers would not notice its death.
+  // In the child, an Fd from before the fork then owns nothing. A descriptor that another thread is opening during the fork may be missed.
+  // Any thread, any number of times; cannot be undone.
   static void closeInForkedChildren();
   static constexpr int kMostClosedInChildren = 1 << 20;
 
  private:
   int fd_ = -1;
-  uint32_t generation_ = 0;  // how many forks lie between the first process and the one that opened it
+  uint32_t generation_ = 0;  // the number of forks between the first process and the one that opened it
 };
 
 }  // namespace horing

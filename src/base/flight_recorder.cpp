@@ -36,7 +36,7 @@ const char* outcomeName(Outcome outcome) {
   return "unknown";
 }
 
-// release at every word: who sees a new word also sees that the version is odd, or newer.
+// release at every word: a reader that sees a new word also sees that the version is odd, or newer.
 void FlightRecorder::write(Entry& entry, const FlightRecord& record) {
   const uint64_t version = entry.version.load(std::memory_order_relaxed);
   entry.version.store(version + 1, std::memory_order_relaxed);
@@ -55,7 +55,7 @@ void FlightRecorder::begin(const FlightRecord& record) {
 
 void FlightRecorder::end(uint64_t sequence, int64_t now_ns, Outcome outcome) {
   Entry& entry = at(sequence);
-  // Nobody else writes to an operation that begun; but so many may have begun since that its entry is another's.
+  // No other thread writes to this operation, but a later operation may have reused its entry.
   if (sequence >= begun() || entry.words[0].load(std::memory_order_relaxed) != sequence) return;
   FlightRecord record;
   unpack(entry.words[4].load(std::memory_order_relaxed), record);
@@ -66,19 +66,40 @@ void FlightRecorder::end(uint64_t sequence, int64_t now_ns, Outcome outcome) {
   entry.words[4].store(packed(record), std::memory_order_release);
   entry.version.store(version + 2, std::memory_order_release);
   if (outcome == Outcome::kDone) ended_.store(sequence + 1, std::memory_order_release);
+  if (record.outcome != Outcome::kDone) return;
+  record.count = entry.words[1].load(std::memory_order_relaxed);
+  record.begun_ns = static_cast<int64_t>(entry.words[2].load(std::memory_order_relaxed));
+  record.ended_ns = now_ns;
+  addUp(record);
+}
+
+void FlightRecorder::addUp(const FlightRecord& record) {
+  const auto add = [](auto& sum, auto value) {
+    sum.store(sum.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  };
+  Sums& sums = sums_[static_cast<size_t>(record.collective)];
+  add(sums.calls, uint64_t{1});
+  if (!(record.count & kCountsDiffer)) add(sums.bytes, record.count * dataTypeBytes(record.type));
+  add(sums.inside_ns, record.ended_ns - record.begun_ns);
+}
+
+CallTotals FlightRecorder::totals(Collective collective) const {
+  const Sums& sums = sums_[static_cast<size_t>(collective)];
+  return {sums.calls.load(std::memory_order_relaxed), sums.bytes.load(std::memory_order_relaxed),
+          sums.inside_ns.load(std::memory_order_relaxed)};
 }
 
 std::optional<FlightRecord> FlightRecorder::find(uint64_t sequence) const {
   if (sequence >= begun()) return std::nullopt;
   const Entry& entry = at(sequence);
-  // A write takes nanoseconds, so that a few looks find a whole record, unless the writer is stopped in the middle.
+  // A write takes nanoseconds: a few retries find a complete record, unless the writer is stopped in the middle.
   for (int look = 0; look < 1000; ++look) {
     // acquire: pairs with the releases in write().
     const uint64_t version = entry.version.load(std::memory_order_acquire);
     std::array<uint64_t, kWords> words;
     for (size_t i = 0; i < kWords; ++i) words[i] = entry.words[i].load(std::memory_order_acquire);
     if (version % 2 != 0 || entry.version.load(std::memory_order_relaxed) != version) continue;
-    if (words[0] != sequence) return std::nullopt;  // a later one took its place
+    if (words[0] != sequence) return std::nullopt;  // a later operation reused the entry
     FlightRecord record;
     record.sequence = words[0];
     record.count = words[1];

@@ -1,8 +1,8 @@
 #pragma once
-// The last operations of a communicator, kept in memory for the moment when something goes wrong.
+// The latest operations of a communicator, kept in memory for error reports.
 //
-// Fixed size. Writing takes a few stores, no lock and no allocation, and never waits for a reader; a reader that meets a
-// write in progress looks again.
+// Fixed size. Writing takes a few stores, no lock and no allocation, and never waits for a reader; a reader that meets a write in progress
+// retries.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -13,64 +13,82 @@
 
 namespace horing {
 
-// kWithdrawn: it was not carried out as what it was called for, and is recorded elsewhere as what was.
+// kWithdrawn: not carried out in this form; another record has the operation that was carried out instead.
 enum class Outcome : uint8_t { kRunning, kDone, kFailed, kWithdrawn };
 const char* outcomeName(Outcome outcome);  // "running"
 
-// In place of a count, where blocks differ in size: this bit and a digest of all sizes, or, where each rank knows only its
-// own, this bit alone.
+// In place of a count where blocks differ in size: this bit and a digest of all sizes, or this bit alone if each rank knows only its own
+// sizes.
 inline constexpr uint64_t kCountsDiffer = uint64_t{1} << 63;
 
-// One operation as it was called.
+// One operation.
 struct FlightRecord {
   uint64_t sequence = 0;  // of the communicator
   uint64_t count = 0;     // elements, as given to the call, or kCountsDiffer
   int64_t begun_ns = 0;   // of the communicator's clock
-  int64_t ended_ns = 0;   // 0 while it runs; of tiny ones when the clock was last looked at before
-  int32_t root = 0;       // where the collective has one
+  // 0 while it runs; for tiny operations, the latest reading of the clock before their end.
+  int64_t ended_ns = 0;
+  int32_t root = 0;  // if the collective has a root
   Collective collective = Collective::kAllReduce;
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
   Outcome outcome = Outcome::kRunning;
 };
 
+// All operations of one kind that ended well.
+struct CallTotals {
+  uint64_t calls = 0;
+  uint64_t bytes = 0;  // as given to the calls; without those whose blocks differ in size
+  int64_t inside_ns = 0;
+};
+
 class FlightRecorder {
  public:
   static constexpr size_t kEntries = 128;
 
-  // An operation begins; sequences are consecutive from 0. One thread at a time.
+  // Records the begin of an operation; sequences are consecutive from 0. One thread at a time.
   void begin(const FlightRecord& record);
-  // One thread at a time for each operation. One that was withdrawn stays so when it is done.
+  // One thread at a time for each operation. A withdrawn operation stays withdrawn when it is done.
   void end(uint64_t sequence, int64_t now_ns, Outcome outcome);
 
-  // Any thread. How many operations have begun, and have ended: of those that begun in this order all before this number.
+  // Any thread. begun(): the number of operations begun. ended(): all operations with a lower sequence have ended.
   uint64_t begun() const {
     return begun_.load(std::memory_order_acquire);
   }  // pairs with the release in begin()
   uint64_t ended() const {
     return ended_.load(std::memory_order_acquire);
   }  // pairs with the release in end()
-  // Nothing for those that have not begun, and for those that begun kEntries or more operations ago.
+  // Nothing if the operation has not begun, or began kEntries or more operations ago.
   std::optional<FlightRecord> find(uint64_t sequence) const;
   // Oldest first, at most kEntries.
   std::vector<FlightRecord> last() const;
+  // Any thread. The three numbers may be of moments that are an operation apart.
+  CallTotals totals(Collective collective) const;
 
  private:
   static constexpr size_t kWords = 5;
-  // Written by whoever begins or ends the operation.
+  // Written by the thread that begins or ends the operation.
   struct alignas(64) Entry {
     std::atomic<uint64_t> version{0};  // odd while words are written
     std::array<std::atomic<uint64_t>, kWords> words{};
   };
   static_assert(sizeof(Entry) == 64);
+  // Written by whoever ends an operation: no two at a time, so that no addition needs to be atomic.
+  struct Sums {
+    std::atomic<uint64_t> calls{0};
+    std::atomic<uint64_t> bytes{0};
+    std::atomic<int64_t> inside_ns{0};
+  };
 
   Entry& at(uint64_t sequence) { return entries_[sequence % kEntries]; }
   const Entry& at(uint64_t sequence) const { return entries_[sequence % kEntries]; }
   static void write(Entry& entry, const FlightRecord& record);
+  void addUp(const FlightRecord& record);
 
   std::atomic<uint64_t> begun_{0};
   std::atomic<uint64_t> ended_{0};
   std::array<Entry, kEntries> entries_;
+  std::array<Sums, kCollectives> sums_;
 };
 
 }  // namespace horing

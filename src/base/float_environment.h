@@ -1,5 +1,5 @@
 #pragma once
-// The floating-point environment of the thread: how it rounds, whether small numbers become 0, what traps.
+// The floating-point environment of the thread: rounding mode, flush-to-zero, traps.
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #else
@@ -8,16 +8,16 @@
 
 namespace horing {
 
-// While it lives, this thread computes as every thread does by default; then the environment of before comes back. What ranks compute must
-// not depend on the calling program. Where that has the default environment, which costs 1 ns, flags that were raised stay, as they do
-// after any function: to clear them costs 140 ns on some machines. Resource.
+// Sets the default floating-point environment on this thread and restores the previous one in the destructor: results must not depend on
+// the calling program. To see that the caller has the default environment already takes 1 to 6 ns, depending on the processor
+// (bench/README.md); exception flags that were raised meanwhile then stay, because clearing them costs 140 ns on some machines. Resource.
 class DefaultFloats {
  public:
   DefaultFloats(const DefaultFloats&) = delete;
   DefaultFloats& operator=(const DefaultFloats&) = delete;
 
 #if defined(__SSE__)
-  // Of the x87 unit nothing depends: no long double is computed with.
+  // The x87 unit does not matter: nothing computes with long double.
   DefaultFloats() : before_(_mm_getcsr()) {
     if (isOther()) _mm_setcsr(kDefault);
   }
@@ -27,7 +27,7 @@ class DefaultFloats {
 
  private:
   static constexpr unsigned kDefault = 0x1f80,
-                            kFlags = 0x3f;  // all exceptions masked, to nearest; what has happened
+                            kFlags = 0x3f;  // all exceptions masked, round to nearest; the exception flags
   bool isOther() const {
     return (before_ & ~kFlags) != kDefault;
   }

@@ -1,12 +1,12 @@
 #pragma once
-// What a folder holds. The loop over std::filesystem::directory_iterator throws where the folder goes away under it.
+// The entries of a folder. A plain loop over std::filesystem::directory_iterator throws if the folder is removed meanwhile.
 #include <filesystem>
 #include <system_error>
 #include <vector>
 
 namespace horing {
 
-// In the order of the file system, as far as it can be read: nothing where there is no such folder.
+// In the order of the file system, as far as the folder can be read; empty if it does not exist.
 inline std::vector<std::filesystem::path> folderEntries(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   std::error_code error;

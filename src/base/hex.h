@@ -1,5 +1,5 @@
 #pragma once
-// Bytes as people copy them.
+// Bytes as hexadecimal text.
 #include <cstddef>
 #include <span>
 #include <string>

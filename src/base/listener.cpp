@@ -25,8 +25,8 @@ Result<Listener> bindTo(const Endpoint& where, bool also_v4, Purpose purpose) {
   if (family == Address::Family::kIpv6)
     HORING_TRY(setFlag(fd, IPPROTO_IPV6, IPV6_V6ONLY, also_v4 ? 0 : 1, "IPV6_V6ONLY"));
   const bool listens = purpose == Purpose::kListen;
-  // A port that was ours is taken again although connections of that time linger. A free one is to be nobody else's, and one that
-  // is reserved must not be given to others who say the same.
+  // A port that was ours is taken again although old connections linger. A free port must have no other owner, and a reserved port
+  // must not be given to another process that reserves it the same way.
   if (listens && where.port != 0) HORING_TRY(setFlag(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"));
   const SockAddr address = toSockAddr(where);
   if (::bind(fd.get(), address.get(), address.length) != 0)
@@ -44,7 +44,7 @@ Result<Listener> bindTo(const Endpoint& where, bool also_v4, Purpose purpose) {
 Result<Listener> bindToAll(uint16_t port, Purpose purpose) {
   Result<Listener> both = bindTo({{.family = Address::Family::kIpv6}, port}, true, purpose);
   if (both.ok()) return both;
-  // No IPv6 in this kernel or container; or the port is taken, which IPv4 then says as well.
+  // No IPv6 in this kernel or container; or the port is taken, which IPv4 then reports as well.
   return bindTo({{.family = Address::Family::kIpv4}, port}, false, purpose);
 }
 
@@ -73,7 +73,7 @@ Accepted acceptNext(const Fd& listener) {
     const int error = errno;
     if (error == EINVAL) return {.outcome = Accepted::Outcome::kDestroyed, .fd = {}, .error = error};
     if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-      // The kernel says that descriptors lack before it looks whether anybody is there.
+      // The kernel reports a lack of descriptors before it checks for waiting connections.
       pollfd queue{.fd = listener.get(), .events = POLLIN, .revents = 0};
       return {.outcome = ::poll(&queue, 1, 0) > 0 ? Accepted::Outcome::kLacking : Accepted::Outcome::kNone,
               .fd = {},

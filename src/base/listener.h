@@ -1,5 +1,5 @@
 #pragma once
-// Listening sockets, connecting ones, and those that a listener gives.
+// Listening sockets, connecting sockets, and accepted ones.
 #include <cstdint>
 
 #include "base/endpoint.h"
@@ -19,17 +19,17 @@ inline constexpr int kListenBacklog = 4096;
 Result<Listener> listenOn(const Address* address, uint16_t port);
 // The same on a port that is free, one of these.
 Result<Listener> listenOn(const Address* address, const PortRange& ports);
-// Takes a free port, one of these, at all IP addresses, or a local address, exclusively; who connects is refused until somebody
-// calls ::listen().
+// Takes a free port of the range, at all IP addresses or a local address, exclusively; connections are refused until ::listen() is
+// called.
 Result<Listener> reservePort(const Address* local, const PortRange& ports);
 
 // What a listener gives when it is asked for the next connection.
 struct Accepted {
   enum class Outcome : uint8_t {
     kOne,        // `fd`, non-blocking, closed on exec
-    kNone,       // nobody waits
-    kLacking,    // somebody waits, but this machine lacks what it takes: `error`
-    kDestroyed,  // it does not listen any more: somebody destroyed the socket
+    kNone,       // no connection waits
+    kLacking,    // a connection waits, but this machine lacks a resource for it: `error`
+    kDestroyed,  // the listening socket was destroyed (`ss -K`)
   };
   Outcome outcome = Outcome::kNone;
   Fd fd;

@@ -25,7 +25,7 @@ const char* levelName(LogLevel level) {
   return level == LogLevel::kWarn ? "WARN" : level == LogLevel::kInfo ? "INFO" : "TRACE";
 }
 
-// Who writes, up to the text.
+// The prefix of a line.
 std::string beginningOf(LogLevel level, int rank, const char* subsystem) {
   const std::string host = hostName();
   std::string line = rank >= 0 ? formatString("horing %s:%d rank %d", host.c_str(), ::getpid(), rank)
@@ -60,7 +60,7 @@ Result<int> openLogFile(const std::string& path) {
     std::mutex mutex;
     std::map<std::string, int> files;  // under mutex
   };
-  static auto* const open = new Open;  // never destroyed: threads may write while the program ends
+  static auto* const open = new Open;  // never destroyed: threads may write during exit
   std::lock_guard lock(open->mutex);
   const std::string named = withNames(path);
   const auto [file, is_new] = open->files.try_emplace(named, -1);

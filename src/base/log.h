@@ -11,17 +11,16 @@ namespace horing {
 
 enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 
-// Where lines go, and what they look like.
+// The destination and the form of log lines.
 struct LogTarget {
   int descriptor = STDERR_FILENO;
-  bool nccl_form = false;  // "host:pid:tid [rank] NCCL INFO text", which tools know
+  bool nccl_form = false;  // "host:pid:tid [rank] NCCL INFO text", which tools parse
 };
-// Of a file, which is opened once in a process and never closed: with %h for the host's name and %p for the process's number.
-// "stdout" and "stderr", or "", are those.
+// The descriptor of a log file, which a process opens once and never closes. %h is replaced by the host name, %p by the process ID.
+// "stdout", "stderr" and "" (stderr) name the standard streams.
 Result<int> openLogFile(const std::string& path);
 
-// A value. Lines are written whole, so ranks and threads may share stderr. One for which there is no
-// memory is lost.
+// A value. Lines are written atomically, so ranks and threads may share stderr. A line is dropped if memory has run out.
 class Log {
  public:
   explicit Log(LogLevel level = LogLevel::kWarn, int rank = -1, LogTarget target = {})

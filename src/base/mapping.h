@@ -9,7 +9,7 @@ namespace horing {
 class Mapping {
  public:
   Mapping() = default;
-  // Takes over what mmap() gave.
+  // Takes ownership of a result of mmap().
   Mapping(void* data, uint64_t bytes) : data_(static_cast<std::byte*>(data)), bytes_(bytes) {}
   Mapping(Mapping&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
@@ -22,7 +22,7 @@ class Mapping {
 
   std::byte* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }
-  // Puts every page in place, now, and changes none: others may be writing already. Of memory that may be written.
+  // Faults in every page now without changing it: other processes may be writing already. For writable mappings.
   void populate() const;
 
  private:

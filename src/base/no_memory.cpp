@@ -4,7 +4,7 @@ namespace horing {
 
 const Status& noMemory() {
   static const auto* const status =
-      new Status(Code::kSystemError, "no memory");  // never destroyed: threads may end later than statics
+      new Status(Code::kSystemError, "no memory");  // never destroyed: threads may outlive static destruction
   return *status;
 }
 

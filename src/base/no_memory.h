@@ -1,16 +1,16 @@
 #pragma once
-// Running out of memory as an error like others.
+// Running out of memory as an ordinary error.
 #include <type_traits>
 
 #include "base/status.h"
 
 namespace horing {
 
-// Why something failed that ran out of memory. Its text is made with the first call, while there is some.
+// The error for running out of memory. The first call allocates its text, so make it while memory is available.
 const Status& noMemory();
 
-// What body() returns, ok where that is nothing, or noMemory() where it throws: for threads of the library, and where something has begun that
-// must end.
+// The result of body() (ok if it returns void), or noMemory() if it throws: for threads of the library, and for operations that have begun
+// and must end.
 template <typename Body>
 Status withoutExceptions(Body body) noexcept {
   try {

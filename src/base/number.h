@@ -1,5 +1,5 @@
 #pragma once
-// Numbers in text that a program wrote: the same under every locale of the calling program. formatString() writes them so.
+// Numbers in text, independent of the calling program's locale. formatString() writes them in this form.
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace horing {
 
-// The number that `text` begins with, which is taken off it; nothing: it begins with none, or with one too large.
+// Parses the number at the beginning of `text` and removes it from `text`; nothing if there is no number, or one out of range.
 template <typename Number>
 std::optional<Number> takeNumber(std::string_view& text) {
   Number number{};
@@ -17,7 +17,7 @@ std::optional<Number> takeNumber(std::string_view& text) {
   return number;
 }
 
-// The number that is all of `text`.
+// Parses all of `text` as a number.
 template <typename Number>
 std::optional<Number> numberOf(std::string_view text) {
   const std::optional<Number> number = takeNumber<Number>(text);

@@ -67,7 +67,7 @@ Status makeOneFolder(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), mode) != 0)
     return errno == EEXIST ? Status() : systemError(errno, "cannot make the folder %s", path.c_str());
   struct stat facts {};
-  // Through no link: whatever is there by now, only a folder of this user takes new rights.
+  // Does not follow a symbolic link: only a directory of this user gets new permissions.
   if (::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && (facts.st_mode & 0700) != 0700)
     (void)::chmod(path.c_str(), (facts.st_mode & 07777) | 0700);
   return {};

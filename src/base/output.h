@@ -1,5 +1,6 @@
 #pragma once
-// What is written to files and pipes, without harm to the program: no signal ends it, and its umask takes no right that is needed.
+// Writing to files and pipes without side effects on the program: no signal kills it, and its umask does not remove the owner's
+// permissions.
 #include <sys/types.h>
 
 #include <csignal>
@@ -11,8 +12,8 @@
 
 namespace horing {
 
-// While it lives, what this thread writes raises neither SIGPIPE (nobody reads the pipe) nor SIGXFSZ (ulimit -f): the call fails with EPIPE
-// or EFBIG, and that is all. Resource.
+// While it exists, writes of this thread raise neither SIGPIPE (no reader) nor SIGXFSZ (ulimit -f): they only fail with EPIPE or EFBIG.
+// Resource.
 class NoWriteSignals {
  public:
   NoWriteSignals();
@@ -22,18 +23,18 @@ class NoWriteSignals {
 
  private:
   sigset_t before_;   // the thread's mask
-  sigset_t pending_;  // of the two, what came from elsewhere
+  sigset_t pending_;  // which of the two signals were pending before
 };
 
-// Opens a file to write, or makes it. Its owner may read and write it, whatever the umask; the others may as `mode` and the umask have it.
-// `flags`: besides O_WRONLY, O_CREAT and O_CLOEXEC. Not valid, and errno: it cannot.
+// Opens or creates a file for writing. The owner may read and write it, whatever the umask; other users get `mode` less the umask. `flags`:
+// in addition to O_WRONLY, O_CREAT and O_CLOEXEC. On failure not valid, and errno is set.
 Fd openOutput(const std::string& path, int flags, mode_t mode);
-// A folder below one that is there; nothing where it is there itself. Its owner may use it, whatever the umask.
+// Creates a folder, if missing, whose parent exists. The owner may use it, whatever the umask.
 Status makeOneFolder(const std::string& path, mode_t mode);
 
-// Errors name the file, and the limit where that is what stops it.
+// Errors name the file, and the resource limit if a limit is the cause.
 Status writeAll(int fd, std::string_view bytes, const std::string& path);
-// In place of what was there; not through a symbolic link.
+// Replaces the file; does not follow a symbolic link.
 Status writeWholeFile(const std::string& path, std::string_view text);
 
 }  // namespace horing

@@ -1,5 +1,5 @@
 #pragma once
-// Which ports this process may listen on, for those who must tell a firewall: HORING_PORTS.
+// The ports that this process may listen on (HORING_PORTS), for hosts behind a firewall.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,16 +10,17 @@
 namespace horing {
 
 struct PortRange {
-  uint16_t first = 0;  // 0: whichever the system gives
+  uint16_t first = 0;  // 0: any port that the system picks
   uint16_t last = 0;   // included
   bool isAny() const { return first == 0; }
+  bool operator==(const PortRange&) const = default;
 };
 
-// Of "", or "30000-30999".
+// Parses "" or "30000-30999".
 Result<PortRange> parsePortRange(const std::string& text);
 
-// What listen(port) gives: for port 0 where any will do, else for the first port of the range that is free, beginning anywhere,
-// for others look there, too.
+// The result of listen(port): with port 0 if any port will do, else with the first free port of the range, from a random start, since other
+// processes search the same range.
 template <typename Listen>
 auto listenWithin(const PortRange& range, Listen listen) -> decltype(listen(uint16_t{0})) {
   if (range.isAny()) return listen(uint16_t{0});

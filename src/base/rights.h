@@ -1,5 +1,5 @@
 #pragma once
-// The rights of this process, as far as what peers open of each other depends on them. They may change at any time: a server drops
+// The rights of this process that decide whether peers can open each other's memory and files. They may change at any time: a server drops
 // its privileges by setuid(), an agent makes itself undumpable by prctl().
 #include <sys/prctl.h>
 #include <sys/types.h>
@@ -9,7 +9,7 @@ namespace horing {
 
 struct Rights {
   uid_t user = ::geteuid();
-  // Peers of the same user may open what is below /proc/PID, and read its memory. setuid() takes that away.
+  // Peers of the same user may open files below /proc/PID and read the process's memory. setuid() revokes that.
   bool is_dumpable = ::prctl(PR_GET_DUMPABLE) == 1;
   bool operator==(const Rights&) const = default;
 };

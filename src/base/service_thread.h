@@ -1,5 +1,5 @@
 #pragma once
-// A thread of the library's own, inside the user's process.
+// A thread of the library inside the user's process.
 #include <pthread.h>
 
 #include <csignal>
@@ -15,7 +15,7 @@
 
 namespace horing {
 
-// Owner of one. A forked child has a copy of the owner, but not of the thread: there the owner lets go of it.
+// Owner of a thread. A forked child has a copy of the owner but not the thread: there the owner drops it.
 class ServiceThread {
  public:
   ServiceThread() = default;
@@ -25,27 +25,27 @@ class ServiceThread {
     end([] {});
   }
 
-  // Has it run body(), and take no signals: those are for the program's own threads. `what` names it in the error when there is no thread
-  // to be had. Not while it has one.
+  // Starts a thread that runs body() with all signals blocked: signals are for the program's own threads. `what` names the thread in the
+  // error if it cannot be started. Not while a thread runs.
   template <typename Body>
   Status start(const char* what, Body body) {
-    // While there is some: the thread may have to say so.
+    // Allocated now: the thread may have to report that memory has run out.
     [[maybe_unused]] const Status& made_now = noMemory();
     auto guard = std::make_unique<ForkGuard>();
     HORING_ASSIGN(std::thread made, begin(what, std::move(body)));
-    fork_guard_ = std::move(guard);  // first, for another thread may fork meanwhile
+    fork_guard_ = std::move(guard);  // first: another thread may fork meanwhile
     thread_ = std::move(made);
     return {};
   }
-  // It was started, and was not ended.
+  // Whether a thread was started and not ended yet.
   bool started() const { return fork_guard_ != nullptr; }
-  // It was started by the process that this one is a fork of.
+  // Whether the parent process started it.
   bool isOfParent() const { return started() && fork_guard_->isForkedChild(); }
-  // Has ask() tell the thread that it shall end, and waits until it has. Neither where there is no thread.
+  // Calls ask(), which requests the thread's end, and joins the thread. Does nothing if there is no thread.
   template <typename Ask>
   void end(Ask ask) {
     if (isOfParent()) {
-      // Not detach(): a thread that the child has started since may be known by the same name.
+      // Not detach(): a thread that the child has started since may have the same pthread_t.
       std::construct_at(&thread_);
     } else if (started()) {
       ask();

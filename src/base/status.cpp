@@ -10,7 +10,7 @@ namespace horing {
 
 namespace {
 
-// While it lives, this thread writes numbers as programs read them, whatever the locale of the calling program. Resource.
+// Sets the C locale on this thread while it exists, so that numbers do not depend on the calling program's locale. Resource.
 class PlainNumbers {
  public:
   PlainNumbers() : before_(::uselocale(plain())) {}
@@ -19,7 +19,7 @@ class PlainNumbers {
   PlainNumbers& operator=(const PlainNumbers&) = delete;
 
  private:
-  // glibc has this one ready: no memory is needed.
+  // glibc has this locale built in: no memory is needed.
   static locale_t plain() {
     static const locale_t kPlain = ::newlocale(LC_ALL_MASK, "C", nullptr);
     return kPlain;
@@ -54,7 +54,7 @@ const char* codeName(Code code) {
 }
 
 const std::string& Status::message() const {
-  static const auto* const empty = new std::string;  // never destroyed: calls may come while the program ends
+  static const auto* const empty = new std::string;  // never destroyed: calls may come during exit
   return message_ ? *message_ : *empty;
 }
 

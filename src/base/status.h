@@ -1,5 +1,5 @@
 #pragma once
-// How calls report failure: Status, and Result<T> for calls that produce a value.
+// The result of calls that can fail: Status, and Result<T> for calls that return a value.
 //
 // Expected failures (bad input, a dead peer, a full disk) travel as values; bugs stop the program through
 // HORING_CHECK (base/check.h). A message says what was tried, on which rank and peer, what happened and what
@@ -48,13 +48,13 @@ class [[nodiscard]] Status {
 
 // Builds a Status with a printf-style message.
 Status makeStatus(Code code, const char* format, ...) __attribute__((format(printf, 2, 3)));
-// As makeStatus(kSystemError), with ": <strerror(error_number)>" appended, and the limit of the process that it is about, if any.
+// As makeStatus(kSystemError), with ": <strerror(error_number)>" appended, and the process's resource limit if the error is about one.
 Status systemError(int error_number, const char* format, ...) __attribute__((format(printf, 2, 3)));
 // printf into a std::string, the same under every locale.
 std::string formatString(const char* format, ...) __attribute__((format(printf, 1, 2)));
 std::string formatStringV(const char* format, va_list arguments);
 
-// A T, or the Status that says why there is none.
+// A T, or the Status that explains its absence.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -1,13 +1,14 @@
 #pragma once
-// Objects of which each thread has its own, and which handlers of exit() and static destructors may still use.
+// Thread-local objects that handlers of exit() and static destructors may still use.
 #include <pthread.h>
 
 #include <memory>
 
 namespace horing {
 
-// One T of a thread: made when the thread first asks for it, gone with the thread. That of the thread that ends the program stays: the
-// destructor of a thread_local runs before handlers of exit(), which may call the library. Made anew where a thread that is ending asks again.
+// One T per thread: made at the thread's first call, destroyed when the thread ends. The T of the thread that ends the program is not
+// destroyed: a thread_local would be destroyed before the handlers of exit(), which may call the library. A thread that is ending and calls
+// again gets a new T.
 template <typename T>
 class ThreadObject {
  public:
@@ -15,7 +16,7 @@ class ThreadObject {
   static T& get() {
     if (!mine_) {
       auto made = std::make_unique<T>();
-      // Without a key, of which a process has a thousand, it stays when the thread ends.
+      // Without a pthread key (a process has about a thousand), the object is not freed when the thread ends.
       if (const pthread_key_t* const key = endOfThread()) ::pthread_setspecific(*key, made.get());
       mine_ = made.release();
     }

@@ -1,6 +1,6 @@
 #pragma once
-// The collectives, element types and operations that every layer speaks of. Numbers are those of the C API, but for the
-// operations that NCCL has no number for; see redOpNumber().
+// The collectives, element types and operations. Numbers are the same as in the C API, except for operations that NCCL has no number for;
+// see redOpNumber().
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,13 +50,13 @@ inline constexpr int kRedOps = 9;
 
 size_t dataTypeBytes(DataType type);
 bool isFloatingPoint(DataType type);
-// Whether elements of the type can be folded so: bits only of integers.
+// Whether the operation supports the type: bitwise operations need integers.
 bool hasRedOp(DataType type, RedOp op);
-// The operation's number in the C API: up to kAvg its own, then far from all that NCCL may yet number. Not of kPreMulSum:
-// its numbers are handles that users make.
+// The operation's number in the C API: the same up to kAvg, then far above the numbers that NCCL may yet assign. Not for kPreMulSum, whose
+// numbers are handles that users make.
 int redOpNumber(RedOp op);
 inline constexpr int kBeyondNccl = 0x10000000;
-// The operation of that number; nothing if there is none. Inline, for an optional that is returned through memory costs a small call 4 ns.
+// The operation with that number; nothing if there is none. Inline: returning an optional through memory costs a small call 4 ns.
 inline std::optional<RedOp> redOpOf(int number) {
   const int first_of_ours = static_cast<int>(RedOp::kBitAnd);
   const int place = number < kBeyondNccl ? number : number - kBeyondNccl + first_of_ours;
@@ -67,9 +67,9 @@ inline std::optional<RedOp> redOpOf(int number) {
 const char* dataTypeName(DataType type);   // "float32"
 const char* redOpName(RedOp op);           // "sum"
 const char* collectiveName(Collective c);  // "all_reduce"
-// Whether an operation (RedOp) belongs to it.
+// Whether the collective takes a RedOp.
 bool isReduction(Collective c);
-// Whether one rank is special, the root.
+// Whether the collective has a root.
 bool hasRoot(Collective c);
 
 }  // namespace horing

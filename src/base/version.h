@@ -1,12 +1,12 @@
 #pragma once
-// The numbers by which two ends of a connection recognise each other.
+// The version numbers that the two ends of a connection compare.
 #include <cstdint>
 #include <string>
 
 namespace horing {
 
-// Raised whenever bytes on a wire change meaning: handshake, control messages, data frames.
-inline constexpr uint32_t kProtocolVersion = 10;
+// Raised whenever the wire format changes: handshake, control messages, data frames.
+inline constexpr uint32_t kProtocolVersion = 12;
 // major * 10000 + minor * 100 + patch, as in the C API, whose header states it.
 extern const uint32_t kLibraryVersion;
 

@@ -4,7 +4,7 @@
 
 namespace horing {
 
-// A call whose blocks are all of one size, or are no blocks.
+// Sets up a call with blocks of one size, or without blocks.
 inline void setCall(Call& call, Collective collective, const void* send, void* recv, size_t count,
                     horingDataType_t type) {
   call.collective = collective;
@@ -19,10 +19,10 @@ inline Call makeCall(Collective collective, const void* send, void* recv, size_t
   setCall(call, collective, send, recv, count, type);
   return call;
 }
-// Makes it a reduction by an operation that exists.
+// Sets the reduction operation, which must be valid.
 Status setOperation(Call& call, horingComm_t comm, horingRedOp_t op);
 
-// The number of each position's block; null: its rank.
+// The number of each position's block; null: the rank.
 Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order);
 
 // Checks the arguments and launches the command.

@@ -1,4 +1,4 @@
-// The collectives of include/horing/horing.h whose blocks all have one size.
+// The collectives of include/horing/horing.h with blocks of one size.
 #include "capi/calls.h"
 
 namespace horing {
@@ -10,14 +10,14 @@ struct Arguments {
   void* recv;
   size_t count;
   horingDataType_t type;
-  horingRedOp_t op = horingSum;  // of reductions
-  int root = 0;                  // where there is one
+  horingRedOp_t op = horingSum;  // for reductions
+  int root = 0;                  // for collectives with a root
 };
 
 horingResult_t issueUniform(const Arguments& given, horingComm_t comm, horingStream_t stream) {
   return guardedLaunch(comm, [&]() -> Status {
     Command command;
-    // In place: to copy it would cost a small call 10 ns.
+    // Filled in place: a copy would cost a small call 10 ns.
     Call& call = *command.call();
     setCall(call, given.collective, given.send, given.recv, given.count, given.type);
     call.root = given.root;

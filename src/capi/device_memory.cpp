@@ -1,4 +1,4 @@
-// Tells buffers on a GPU, which the host engine would crash on.
+// Detects buffers on a GPU, which the host engine cannot access.
 #include "capi/device_memory.h"
 
 #include <utility>
@@ -8,20 +8,20 @@ namespace horing {
 namespace {
 
 CudaDriverOfProcess& driverOfProcess() {
-  static auto* driver = new CudaDriverOfProcess;  // never destroyed: calls may come while the program ends
+  static auto* driver = new CudaDriverOfProcess;  // never destroyed: calls may come during exit
   return *driver;
 }
 
-// Null: there is no driver.
+// Null: no driver.
 const CudaApi* processApi() {
   const CudaDriver* const driver = processDriver();
   return driver && driver->api().ok() ? &driver->api().value() : nullptr;
 }
 
-// That GPU, or of -1 the one that is current on the calling thread; -1: there is none.
+// Returns `device`, or for -1 the GPU that is current on the calling thread; -1: none.
 int gpuOrCurrent(const CudaApi* api, int device) {
   if (!api || device >= 0) return api ? device : -1;
-  // Asked first, for it is no error that there is none.
+  // Queried first, since it is no error if there is none.
   CudaContext context = nullptr;
   if (api->current_context(&context) != CudaApi::kSuccess || !context) return -1;
   return api->context_device(&device) == CudaApi::kSuccess ? device : -1;
@@ -56,14 +56,14 @@ std::shared_ptr<const CudaDevice> openGpu(int device) {
 Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const CudaDriver& driver,
                                                const Where& where) {
   const std::vector<CommandBuffer> buffers = buffersOf(command, where.rank);
-  // The peer of an empty message takes it alike.
+  // The peer of an empty message decides the same way.
   if (command.isExchange() && buffers.empty() && !where.foreign_stream && where.gpu)
     return std::optional(GpuBuffers{*where.gpu});
   std::vector<GpuBuffers::Placed> found;
   std::vector<const void*> pinned;
   for (const CommandBuffer& buffer : buffers) {
     const MemoryPlace place = driver.placeOf(buffer.at);
-    // Both reach it.
+    // Host and GPU can both access it.
     const bool is_pinned = place.is_pinned && where.foreign_stream;
     if (is_pinned) pinned.push_back(buffer.at);
     if (is_pinned || place.kind == MemoryKind::kManaged) continue;
@@ -80,6 +80,9 @@ Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const Cud
     return std::optional(GpuBuffers{device, std::move(found), std::move(pinned)});
   }
   if (!found.empty() || !where.foreign_stream) return std::optional<GpuBuffers>();
+  // Without a current GPU there is no default stream.
+  if (where.foreign_stream == kStreamLegacy && gpuOrCurrent(processApi(), -1) < 0)
+    return std::optional<GpuBuffers>();
   HORING_TRY(driver.api().status());
   HORING_ASSIGN(const int device, CudaDevice::ofStream(driver.api().value(), where.foreign_stream));
   return std::optional(GpuBuffers{.device = device, .pinned = std::move(pinned)});

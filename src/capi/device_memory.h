@@ -10,20 +10,20 @@
 
 namespace horing {
 
-// The driver of this process; null while it has loaded none: then all memory is the host's.
+// The driver of this process; null while no driver is loaded: then all memory is host memory.
 const CudaDriver* processDriver();
 
-// PCI address of a GPU, of the driver's number, or of the one that is current on the calling thread (-1); empty: there is none.
+// The PCI address of a GPU by the driver's number, or of the GPU that is current on the calling thread (-1); empty: none.
 std::string gpuBus(int device = -1);
-// The same GPU; null: there is none.
+// The same GPU; null: none.
 std::shared_ptr<const CudaDevice> openGpu(int device = -1);
 
 struct Where {
   int rank = 0;
-  horingStream_t foreign_stream = nullptr;  // one that is not this library's; null: the call has none
-  std::optional<int> gpu{};                 // that the communicator works on, if it has had any
+  horingStream_t foreign_stream = nullptr;  // not a stream of this library; null: none
+  std::optional<int> gpu{};                 // the communicator's GPU, if it has one
 };
-// The GPU that a command works on, and what of its buffers only that reaches.
+// The GPU that a command works on, and its buffers by accessibility.
 struct GpuBuffers {
   struct Placed {
     CommandBuffer buffer;
@@ -31,19 +31,19 @@ struct GpuBuffers {
   };
   int device = -1;
   std::vector<Placed> buffers{};
-  std::vector<const void*> pinned{};  // of the others, those in pinned memory
+  std::vector<const void*> pinned{};  // buffers in pinned memory
 };
-// None: a command's buffers are ones that the host reaches, pinned and managed memory included. These are the stream's GPU's on a foreign
-// stream; no buffers at all are there too, and empty messages else on the communicator's GPU. Each is looked up once.
-// kInvalidUsage names two buffers that are in different places.
+// Nothing: the host can access all buffers of the command, pinned and managed memory included. On a foreign stream, pinned and managed
+// buffers count as the stream's GPU's, and so does a command without buffers; on other streams empty messages count as the communicator's
+// GPU's. Looks up each buffer once. kInvalidUsage names two buffers in different places.
 Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const CudaDriver& driver,
                                                const Where& where);
 
-// Of a call on that GPU: the scalar of its operation stays where GPU and driver can read it in the order of a stream; from memory
-// of the host that is not pinned it is read now. kInvalidUsage: it is on another GPU, or of a context of its own.
+// For a call on that GPU: the scalar of its operation stays in place if the GPU and the driver can read it in stream order; from unpinned
+// host memory it is read now. kInvalidUsage: the scalar is on another GPU, or in a non-primary context.
 Status placeScalar(Call& call, const CudaDriver& driver, const CudaDevice& gpu);
 
-// kInvalidUsage: the host does not reach it.
+// kInvalidUsage: the host cannot access the buffer.
 Status checkHostReaches(const char* name, const void* buffer);
 
 }  // namespace horing

@@ -1,4 +1,4 @@
-// horingGetErrorString, horingGetLastError and what they show.
+// horingGetErrorString, horingGetLastError and their texts.
 #include "base/thread_object.h"
 #include "capi/handle.h"
 
@@ -7,7 +7,7 @@ namespace horing {
 namespace {
 struct Texts {
   std::string last_failure;
-  std::string shown;  // what horingGetLastError gave out
+  std::string shown;  // the text that horingGetLastError returned
 };
 using ThreadTexts = ThreadObject<Texts>;
 thread_local bool out_of_memory = false;

@@ -20,18 +20,18 @@ constexpr unsigned int kSimInfoMagic = horingSimInfo_t HORING_SIM_INFO_INITIALIZ
 
 struct Pending {
   horingComm_t comm;
-  uint64_t life;  // of the handle
+  uint64_t generation;  // of the handle
   Command command;
-  std::vector<horingStream_t> streams;  // several for an exchange only
+  std::vector<horingStream_t> streams;  // several only for an exchange
 };
 
 struct Init {
   std::function<Status()> make;
-  horingComm_t* made;  // where its handle is, if `status` is good
+  horingComm_t* made;  // the address of its handle, if `status` is ok; null: makes no handle
   Status status{};
 };
 
-// What makes communicators out of one parent, in the order of the calls; without a parent there is one only.
+// The calls that make communicators from one parent, in order; a single call if there is no parent.
 struct Inits {
   horingComm_t parent;
   std::vector<Init> in_turn;
@@ -44,25 +44,25 @@ struct Group {
   Status refused;
 };
 
-// What the API gives no object for: a group belongs to a thread.
+// Thread-local, since the API has no object for a group.
 Group& openGroup() {
   return ThreadObject<Group>::get();
 }
 
-// Whether the command goes to streams that are none of ours: then they are of CUDA.
+// Whether the command uses streams that are not the library's: CUDA streams.
 bool isForCuda(const Command& command, horingStream_t stream) {
   return command.on_gpu && !isOwnStream(stream);
 }
 bool isForCuda(const Pending& pending) {
   return isForCuda(pending.command, pending.streams.front());
 }
-// Whether it is to be complete on return and nothing else.
+// Whether the command has no stream and must be complete on return.
 bool isBlocking(const Pending& pending) {
   return pending.streams.size() == 1 && !pending.streams.front();
 }
 
-// The sends and receives of one communicator become one exchange, on all their streams, so that all of them progress at once.
-// It comes after the communicator's collectives, on every rank, and that of messages with tags, which have links of their own, last.
+// The sends and receives of one communicator become one exchange, on all their streams, so that all progress at once. On every rank it
+// comes after the communicator's collectives; the exchange of messages with tags, which have separate links, comes last.
 Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
   std::vector<Pending> merged, exchanges;
   for (Pending& pending : commands) {
@@ -87,7 +87,7 @@ Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
     transfers.insert(transfers.end(), added.begin(), added.end());
     auto& pinned = same->command.pinned;
     pinned.insert(pinned.end(), pending.command.pinned.begin(), pending.command.pinned.end());
-    // A driver copies memory of the host as well.
+    // A driver can copy host memory, too.
     same->command.on_gpu |= pending.command.on_gpu;
     const horingStream_t stream = pending.streams.front();
     if (std::find(same->streams.begin(), same->streams.end(), stream) == same->streams.end())
@@ -99,8 +99,8 @@ Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
   return merged;
 }
 
-// Processes agree on kernels, and launch them, for one communicator after the other: on every rank in the same order, whatever that of
-// the calls. Operations of one communicator keep theirs.
+// Processes agree on kernels, and launch them, for one communicator at a time: sorts communicators into the same order on every rank,
+// whatever the order of the calls. Operations of one communicator keep their order.
 void orderLaunches(std::vector<Pending>& commands) {
   if (std::none_of(commands.begin(), commands.end(),
                    [](const Pending& pending) { return pending.command.on_gpu; }))
@@ -110,7 +110,7 @@ void orderLaunches(std::vector<Pending>& commands) {
   });
 }
 
-// The first of two launches would wait for the second one.
+// Refuses a group in which the first of two launches would wait for the second.
 Status checkLaunches(const std::vector<Pending>& commands) {
   if (!CudaDevice::launchesBlock()) return {};
   std::map<JobId, int> gpus;
@@ -130,7 +130,7 @@ Status checkLaunches(const std::vector<Pending>& commands) {
   return {};
 }
 
-// Carried out by the calling thread.
+// Runs the commands on the calling thread.
 Status runInTurn(std::vector<Pending>& commands) {
   Status first;
   for (Pending& pending : commands) {
@@ -140,12 +140,11 @@ Status runInTurn(std::vector<Pending>& commands) {
   return first;
 }
 
-// A stream for each communicator whose operations are to be complete on return: several ranks of one thread need each
-// other to go on.
+// A stream for each communicator with operations that must be complete on return: several ranks of one thread wait for each other.
 class BlockingStreams {
  public:
   BlockingStreams() = default;
-  // Whatever happened: threads of queues have these streams as long as their operations last.
+  // Always waits: threads of queues use these streams until their operations end.
   ~BlockingStreams() {
     for (auto& [owner, stream] : streams_) {
       [[maybe_unused]] const Status told = stream.synchronize();
@@ -168,10 +167,10 @@ class BlockingStreams {
   }
 
  private:
-  std::list<std::pair<horingComm_t, Stream>> streams_;  // a list, for streams do not move
+  std::list<std::pair<horingComm_t, Stream>> streams_;  // a list, since streams are not movable
 };
 
-// Into `staged`: what kernels do not take of those on streams of CUDA.
+// Adds to `staged` the commands on CUDA streams that kernels do not take.
 Status submit(Pending& pending, BlockingStreams& blocking, std::vector<Pending*>& staged) {
   if (isForCuda(pending)) {
     HORING_ASSIGN(const bool taken, pending.comm->queue->enqueue(pending.command, pending.streams));
@@ -190,8 +189,8 @@ Status submit(Pending& pending, BlockingStreams& blocking, std::vector<Pending*>
   return pending.comm->queue->submit(std::move(pending.command), streams);
 }
 
-// In the order of the calls, but by rounds where they are on GPUs: what waits for operations that its communicator has on streams of ours
-// comes in a later round than these, so that all ranks of this thread have submitted them by then.
+// Splits the commands into rounds, in the order of the calls. A GPU command that waits for operations of its communicator on streams of the
+// library comes in a later round than these, so that all ranks of this thread have submitted them by then.
 std::vector<std::vector<Pending*>> inRounds(std::vector<Pending>& commands) {
   struct Place {
     size_t round = 0;
@@ -212,15 +211,16 @@ std::vector<std::vector<Pending*>> inRounds(std::vector<Pending>& commands) {
   return rounds;
 }
 
-// Where one rank's queue is full, another's calls of this group may be what makes room in it. Where all are, what they hold can go on.
+// If one rank's queue is full, another rank's calls in this group may be needed to drain it: so waits only if all queues are full, when
+// their operations can progress.
 Status awaitRoom(const std::vector<Pending>& commands) {
   const bool are_all_full = std::all_of(commands.begin(), commands.end(),
                                         [](const Pending& pending) { return pending.comm->queue->isFull(); });
   return are_all_full ? commands.front().comm->queue->awaitRoom() : Status();
 }
 
-// Kernels may have to wait on the host for those of other ranks, and then come behind what is on their streams by then: so what hosts
-// carry out goes there last. In between, it would wait for hosts whose part comes behind those kernels on other ranks.
+// A kernel launch may wait on the host for other ranks, and is ordered after work that is on its streams by then: so commands for hosts are
+// enqueued last. Otherwise they could deadlock with hosts whose part is ordered after those kernels on other ranks.
 Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   BlockingStreams blocking;
   std::vector<Pending*> staged;
@@ -233,7 +233,7 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   } catch (...) {
     submitted = noMemory();
   }
-  // What was submitted is started, and complete on return, whatever became of the rest: the other ranks wait for it.
+  // Submitted commands are started, and complete on return, even if others failed: the other ranks wait for them.
   const auto note = [&submitted](Status status) {
     if (submitted.ok()) submitted = std::move(status);
   };
@@ -241,7 +241,7 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
     for (const Pending& pending : commands) note((pending.comm->queue.get()->*step)());
   for (Pending* const pending : staged)
     note(pending->comm->queue->enqueueStaged(std::move(pending->command), pending->streams));
-  // Who only waits keeps no handle from being ended.
+  // While only waiting, handles may be ended.
   uses.clear();
   Status carried_out = blocking.synchronize();
   return submitted.ok() ? carried_out : submitted;
@@ -254,7 +254,7 @@ Status launchAll(std::vector<Pending> commands) {
   for (const Pending& pending : commands) {
     uses.emplace_back(pending.comm);
     HORING_TRY(checkHandle(pending.comm));
-    if (pending.comm->life != pending.life)
+    if (pending.comm->generation != pending.generation)
       return makeStatus(Code::kInvalidUsage,
                         "a communicator was ended in a group that holds operations of it");
     if (!isForCuda(pending)) HORING_TRY(findStream(pending.streams.front()).status());
@@ -268,22 +268,22 @@ Status launchAll(std::vector<Pending> commands) {
   return in_this_thread ? runInTurn(commands) : submitAll(std::move(commands), std::move(uses));
 }
 
-// Those after one that fails are made all the same, since the other ranks make them.
+// Continues after a failure, since the other ranks make the other communicators.
 void initInTurn(Inits& inits) {
   HandleUse use(inits.parent);
   for (Init& init : inits.in_turn) init.status = init.make();
 }
 
-// What the group has made is of no use: its other ranks shall hear of it rather than wait.
+// Aborts communicators of a failed group, so that their other ranks are told and do not wait.
 void abortMade(const Init& init) {
   const bool is_made = init.status.ok() || init.status.code() == Code::kInProgress;
-  if (!is_made || !*init.made) return;
+  if (!is_made || !init.made || !*init.made) return;
   HandleUse use(*init.made);
   if (!checkAlive(*init.made).ok()) return;
   stopMaking(*init.made);
   if (!checkHandle(*init.made).ok()) return;
   (*init.made)->communicator->abort();
-  // Which tells the others.
+  // Announces the abort to the other ranks.
   [[maybe_unused]] const Status aborted = (*init.made)->communicator->asyncError();
 }
 
@@ -303,7 +303,7 @@ Status initAll(std::vector<Inits>& inits) {
   return failed;
 }
 
-// Operations of one communicator come one after another, and communicators at the same time.
+// Operations of one communicator are sequential, communicators concurrent.
 Result<double> estimateUs(const Group& group) {
   if (!group.inits.empty())
     return makeStatus(Code::kInvalidUsage, "the group makes communicators, of which no time is predicted");
@@ -318,7 +318,7 @@ Result<double> estimateUs(const Group& group) {
   return longest_us;
 }
 
-// Of a group that is not launched: the handles that it has given out are not.
+// For a group that is not launched: takes back the handles that it has given out.
 void takeBackHandles(const Group& group) {
   for (const Inits& inits : group.inits)
     if (!inits.parent)
@@ -338,7 +338,7 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
     HORING_ASSIGN(own, findStream(stream));
   }
   if (groupIsOpen()) {
-    openGroup().commands.push_back({comm, comm->life, std::move(command), {stream}});
+    openGroup().commands.push_back({comm, comm->generation, std::move(command), {stream}});
     return {};
   }
   if (for_cuda || own) HORING_TRY(comm->queue->awaitRoom());
@@ -367,7 +367,7 @@ extern "C" {
 
 horingResult_t horingGroupStart(void) {
   return horing::guarded(nullptr, []() -> horing::Status {
-    // While there is some.
+    // Allocated while memory is available.
     [[maybe_unused]] const horing::Status& made = horing::noMemory();
     ++horing::openGroup().depth;
     return {};

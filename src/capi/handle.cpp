@@ -11,14 +11,14 @@ namespace horing {
 
 namespace {
 
-// Handles are as many as there ever were communicators at one time; those that ended wait here for the next.
+// Handles are recycled: there are as many as there were communicators at one time.
 struct HandlePool {
   std::mutex mutex;
   std::vector<std::unique_ptr<horingComm>> all;
   std::vector<horingComm_t> free;
 };
 HandlePool& pool() {
-  static auto* handles = new HandlePool;  // never destroyed: calls may come while the program ends
+  static auto* handles = new HandlePool;  // never destroyed: calls may come during exit
   return *handles;
 }
 
@@ -30,12 +30,12 @@ horingComm_t takeHandle() {
     handles.free.pop_back();
     return again;
   }
-  handles.free.reserve(handles.all.size() + 1);  // so that giving back needs no memory
+  handles.free.reserve(handles.all.size() + 1);  // so that giving back does not allocate
   handles.all.push_back(std::make_unique<horingComm>());
   return handles.all.back().get();
 }
 
-// What a handle stands for.
+// The objects of a handle.
 struct Made {
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<CommandQueue> queue;
@@ -50,8 +50,8 @@ void fill(horingComm& handle, Made made, std::shared_ptr<RootService> root) {
 constexpr int64_t kLatecomersMs = 3000;
 constexpr int64_t kLatecomersLookMs = 10;
 
-// A communicator, by ranks that meet at `root` if this process hosts it. After a failure that is not about missing ranks, or an
-// abort, those that are about to come shall hear of it, rather than look for a rendezvous that is gone until their deadline passes.
+// Makes a communicator; `root`: the rendezvous, if this process hosts it. After an abort, or a failure other than missing ranks, late ranks
+// are told, so that they do not search a closed rendezvous until their deadline.
 Result<std::unique_ptr<Communicator>> makeCommunicator(CommunicatorOptions options, const RootService* root) {
   const std::shared_ptr<std::atomic<bool>> ends = options.aborted;
   Result<std::unique_ptr<Communicator>> made = createTuned(std::move(options));
@@ -104,7 +104,7 @@ Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<Roo
 
 namespace {
 
-// A handle whose communicator is still to be made.
+// Takes a handle whose communicator is not made yet.
 horingComm_t takeUnmade(horingComm::Making making) {
   const horingComm_t handle = takeHandle();
   handle->ends_making = std::make_shared<std::atomic<bool>>(false);
@@ -118,8 +118,9 @@ Status startMaking(horingComm_t handle, std::function<Result<Origin>()> find) {
 }
 
 Status beingMade() {
-  return makeStatus(Code::kInProgress,
-                    "the communicator is being made; horingCommGetAsyncError says how far it is");
+  return makeStatus(
+      Code::kInProgress,
+      "the communicator is being made: wait until horingCommGetAsyncError returns horingSuccess");
 }
 
 }  // namespace
@@ -147,15 +148,15 @@ ReservedHandle::~ReservedHandle() {
 }
 
 Status ReservedHandle::make(Result<Origin> origin, bool blocking) {
-  HandleUse use(handle_);  // so that nobody who aborts it meanwhile gives it back
+  HandleUse use(handle_);  // so that a concurrent abort does not give it back
   handle_->making = horingComm::Making::kInProgress;
   const bool now = blocking || !origin.ok();
   const auto find = [origin = std::move(origin)] { return origin; };
   Status failed;
   if (now) {
     makeNow(*handle_, find);
-    if (handle_->making == horingComm::Making::kMade) return {};
     failed = handle_->making_error;
+    if (failed.ok()) return {};
   } else {
     failed = startMaking(handle_, find);
     if (failed.ok()) return beingMade();
@@ -169,10 +170,53 @@ Status ReservedHandle::make(Result<Origin> origin, bool blocking) {
   return failed;
 }
 
+Status suspendHandle(horingComm_t comm, Origin again) {
+  auto ends_making = std::make_shared<std::atomic<bool>>(false);
+  horingComm::Making making = horingComm::Making::kMade;
+  if (!comm->making.compare_exchange_strong(making, horingComm::Making::kSuspending)) return whyRefused(comm);
+  // Threads that enter from here on leave the communicator alone. One that entered before may be ending it: then that one waits for this
+  // thread, and needs the communicator.
+  while (comm->callers.load() > 1) {
+    HORING_TRY(checkAlive(comm));
+    std::this_thread::yield();
+  }
+  comm->queue.reset();
+  comm->communicator.reset();
+  comm->again = std::move(again.options);
+  comm->root = std::move(again.root);
+  comm->ends_making = std::move(ends_making);
+  comm->making = horingComm::Making::kSuspended;
+  return {};
+}
+
+Status resumeHandle(horingComm_t comm) {
+  horingComm::Making making = horingComm::Making::kSuspended;
+  if (!comm->making.compare_exchange_strong(making, horingComm::Making::kInProgress))
+    return makeStatus(Code::kInvalidUsage,
+                      "comm is not suspended: expected one that horingCommSuspend suspended");
+  // An end that has found it suspended waits for this thread, but does not stop it.
+  if (Status alive = checkAlive(comm); !alive.ok()) {
+    comm->making = horingComm::Making::kSuspended;
+    return alive;
+  }
+  makeNow(*comm, [comm] { return Origin{*std::exchange(comm->again, std::nullopt), std::move(comm->root)}; });
+  return comm->making_error;
+}
+
 void stopMaking(horingComm_t comm) {
-  if (comm->ends_making) *comm->ends_making = true;
-  while (comm->making.load(std::memory_order_acquire) == horingComm::Making::kInProgress)
+  while (comm->making == horingComm::Making::kInProgress) {
+    *comm->ends_making = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void abortHandle(horingComm_t comm) {
+  stopMaking(comm);
+  if (comm->making == horingComm::Making::kMade) {
+    comm->communicator->abort();
+    comm->queue->abandonTurns();
+  }
+  giveBackHandle(comm);
 }
 
 void publishHandle(horingComm_t handle, horingComm_t* comm) {
@@ -182,19 +226,21 @@ void publishHandle(horingComm_t handle, horingComm_t* comm) {
 
 void giveBackHandle(horingComm_t comm) {
   comm->alive = false;
-  // The caller itself is one of them.
+  // One of them is the caller.
   while (comm->callers.load() > 1) std::this_thread::yield();
   comm->maker.end([] {});
   comm->queue.reset();
   comm->communicator.reset();
   comm->root.reset();
   comm->reduction_ops.clear();
+  comm->registrations = 0;
   comm->last_error.clear();
   comm->ends_making.reset();
+  comm->again.reset();
   comm->making_error = {};
   comm->making_failed_rank = -1;
   comm->making = horingComm::Making::kMade;
-  ++comm->life;
+  ++comm->generation;
   HandlePool& handles = pool();
   std::lock_guard lock(handles.mutex);
   handles.free.push_back(comm);
@@ -217,9 +263,13 @@ Status checkAlive(horingComm_t comm) {
   return comm->maker.isOfParent() ? inForkedChild() : Status();
 }
 
+Status checkProcess(horingComm_t comm) {
+  return comm->communicator->membership().isForkedChild() ? inForkedChild() : Status();
+}
+
 Status whyRefused(horingComm_t comm) {
   HORING_TRY(checkAlive(comm));
-  switch (comm->making.load(std::memory_order_acquire)) {
+  switch (comm->making) {
     case horingComm::Making::kFailed:
       return comm->making_error;
     case horingComm::Making::kReserved:
@@ -227,13 +277,17 @@ Status whyRefused(horingComm_t comm) {
                         "comm is made by the end of the group that is open: call it first");
     case horingComm::Making::kInProgress:
       return makeStatus(
-          Code::kInvalidUsage,
-          "comm is still being made (config.blocking is 0): wait until horingCommGetAsyncError says "
-          "horingSuccess, or end it with horingCommAbort");
+          Code::kInvalidArgument,
+          "comm is still being made, on its own thread (config.blocking is 0) or by horingCommResume: wait "
+          "until horingCommGetAsyncError says horingSuccess, or end it with horingCommAbort");
+    case horingComm::Making::kSuspending:
+    case horingComm::Making::kSuspended:
+      return makeStatus(Code::kInvalidUsage,
+                        "comm is suspended: call horingCommResume on all its ranks first");
     case horingComm::Making::kMade:
       break;
   }
-  return comm->communicator->membership().isForkedChild() ? inForkedChild() : Status();
+  return checkProcess(comm);
 }
 
 }  // namespace horing

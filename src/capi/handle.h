@@ -1,9 +1,10 @@
 #pragma once
-// What a horingComm_t points to, and the guard that every entry point passes.
+// The object behind a horingComm_t, and the guard of every entry point.
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/float_environment.h"
@@ -15,25 +16,29 @@
 #include "control/root_service.h"
 #include "horing/horing.h"
 
-// Never freed, but used again (see makeHandle): so a stale pointer, or one that another thread ends just now, is found out
-// and does no harm.
+// Never freed, but reused (see makeHandle): so a stale pointer, or a handle that another thread is ending, is detected and harmless.
 struct horingComm {
   std::atomic<bool> alive{false};
-  std::atomic<uint64_t> life{0};  // how many communicators were here before: tells this one from them
-  std::atomic<int> callers{0};    // threads inside an entry point with this handle
-  // How far the making has come; kReserved: the end of a group will begin it. Until it is kMade, only its thread touches root,
-  // communicator and queue. release and acquire. Its thread is joined by whoever gives the handle back.
-  enum class Making : uint8_t { kMade, kReserved, kInProgress, kFailed };
+  std::atomic<uint64_t> generation{0};  // the number of earlier communicators with this handle
+  std::atomic<int> callers{0};          // threads inside an entry point with this handle
+  // The state of the initialisation; kReserved: the end of a group begins it. Until kMade, only the initialising thread accesses root,
+  // communicator and queue. The thread that gives the handle back joins the initialising thread.
+  // kSuspending: the communicator has left its ranks and awaits its end, see suspendHandle(). kSuspended: it has given its memory back;
+  // horingCommResume makes it again.
+  // A thread inside an entry point that has found kMade may use the communicator until it leaves: seq_cst, as `callers` and `alive`.
+  enum class Making : uint8_t { kMade, kReserved, kInProgress, kFailed, kSuspending, kSuspended };
   std::atomic<Making> making{Making::kMade};
-  horing::Status making_error;                     // once it has failed
-  int making_failed_rank = -1;                     // that the error is about
-  std::shared_ptr<std::atomic<bool>> ends_making;  // set: the making ends with an error
-  horing::ServiceThread maker;                     // where the caller does not wait for it
+  horing::Status making_error;                       // set after a failure
+  int making_failed_rank = -1;                       // the rank that caused the error
+  std::shared_ptr<std::atomic<bool>> ends_making;    // set: the initialisation ends with an error
+  horing::ServiceThread maker;                       // for a non-blocking initialisation
+  std::optional<horing::CommunicatorOptions> again;  // kSuspended: what it is made from again
   std::shared_ptr<horing::RootService>
-      root;  // shared by the ranks of this process, where it hosts the rendezvous
+      root;  // shared by the ranks of this process, if it hosts the rendezvous
   std::unique_ptr<horing::Communicator> communicator;
   std::unique_ptr<horing::CommandQueue> queue;  // of the communicator
   horing::ReductionOps reduction_ops;
+  std::atomic<int> registrations{0};  // handles of horingCommRegister that are not NULL and not deregistered
   std::mutex error_mutex;
   std::string last_error;  // under error_mutex
 };
@@ -44,28 +49,43 @@ class SegmentList;
 // Memory from horingMemAlloc, of all communicators. Any thread.
 SegmentList& processSegments();
 
-// Makes a communicator, collectively, and a handle for it that is not alive yet, so that nobody uses it before all is well.
+// Makes a communicator, collectively, and a handle that is not alive yet, so that it cannot be used before everything has succeeded.
 Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root);
-// What a communicator is made from, and the rendezvous if this process hosts it.
+// The options for a communicator, and the rendezvous if this process hosts it.
 struct Origin {
   CommunicatorOptions options;
   std::shared_ptr<RootService> root;
 };
-// Makes one on a thread of its own, from what `find` returns there, and writes at once a handle that is alive: until it is made
-// checkHandle() refuses it. Returns kInProgress.
+// Makes a communicator on a separate thread, from the result of `find`, which runs there, and writes a live handle at once: checkHandle()
+// refuses it until the communicator is made. Returns kInProgress.
 Status makeHandleLater(std::function<Result<Origin>()> find, horingComm_t* comm);
-// Ends the making, if it goes on, and waits until it is over. Any thread inside an entry point with this handle.
+// Ends the initialisation, if in progress, and waits for it. Any thread inside an entry point with this handle.
 void stopMaking(horingComm_t comm);
-// Gives it to the caller.
+// Ends the communicator, which has left its ranks, and keeps the handle for resumeHandle(), on a thread that is inside an entry point
+// with it. Waits until no other thread is inside. An error, and leaves it to another thread: that one suspends it, or ends it.
+Status suspendHandle(horingComm_t comm, Origin again);
+// Makes the communicator of a suspended handle again, with its other ranks. kInvalidUsage: it is not suspended. After another error only
+// its end remains.
+Status resumeHandle(horingComm_t comm);
+inline bool isSuspended(horingComm_t comm) {
+  return comm->making == horingComm::Making::kSuspended;
+}
+// Whether a communicator in this state was made and has left its ranks.
+inline bool hasLeft(horingComm::Making making) {
+  return making >= horingComm::Making::kSuspending;
+}
+// Ends the communicator in whatever state it is, and recycles the handle, which the caller has made not alive.
+void abortHandle(horingComm_t comm);
+// Makes the handle alive and writes it to *comm.
 void publishHandle(horingComm_t handle, horingComm_t* comm);
-// Gives it back. Waits until no other thread is inside; nobody new gets in since it is not alive any more.
+// Recycles the handle. Waits until no other thread is inside; no new thread can enter since the handle is not alive.
 void giveBackHandle(horingComm_t comm);
 
-// Keeps a handle from being given back while an entry point uses it.
+// Prevents a handle from being recycled while an entry point uses it.
 class HandleUse {
  public:
   explicit HandleUse(horingComm_t comm) : comm_(comm) {
-    // seq_cst, as the accesses in giveBackHandle(): one of the two threads sees the other.
+    // seq_cst, like the accesses in giveBackHandle() and suspendHandle(): one of the two threads sees the other.
     if (comm_) comm_->callers.fetch_add(1);
   }
   ~HandleUse() {
@@ -78,16 +98,16 @@ class HandleUse {
   horingComm_t comm_;
 };
 
-// A handle that is alive and written at once, of a communicator that the end of a group makes. Resource.
+// A live handle, written at once, for a communicator that the end of a group makes. Resource.
 class ReservedHandle {
  public:
   explicit ReservedHandle(horingComm_t* place);
-  // Gives it back if nothing has begun to make it.
+  // Recycles the handle if the initialisation has not begun.
   ~ReservedHandle();
   ReservedHandle(const ReservedHandle&) = delete;
   ReservedHandle& operator=(const ReservedHandle&) = delete;
 
-  // Makes it: now, or on a thread of its own (kInProgress). After a failure it is given back, and NULL is where it was written.
+  // Makes the communicator: now, or on a separate thread (kInProgress). After a failure recycles the handle and sets *comm to NULL.
   Status make(Result<Origin> origin, bool blocking);
 
  private:
@@ -95,26 +115,26 @@ class ReservedHandle {
   horingComm_t handle_;
 };
 
-// Remembers the text of the calling thread's latest failure and, if given, of the communicator's, if there is memory for it.
+// Stores the error text for the calling thread and, if given, for the communicator, if memory is available.
 horingResult_t report(const Status& status, horingComm_t comm) noexcept;
-// What is reported when there is no memory for a text.
+// Reports an error without memory for a text.
 horingResult_t reportOutOfMemory() noexcept;
 
-// The handle is alive; if its communicator is made on a thread, this is the process of that.
+// Checks that the handle is alive and, if its communicator is being made on a thread, that this is the same process.
 Status checkAlive(horingComm_t comm);
-// Why checkHandle() refuses it.
+// Of a handle that was found kMade: checks that this is the process that made its communicator.
+Status checkProcess(horingComm_t comm);
+// The reason why checkHandle() refuses the handle.
 Status whyRefused(horingComm_t comm);
-// And its communicator is made, and belongs to this process.
+// Also checks that the communicator is made and belongs to this process.
 inline Status checkHandle(horingComm_t comm) {
-  // acquire: pairs with the release where the making ends.
-  const bool is_well = comm && comm->alive &&
-                       comm->making.load(std::memory_order_acquire) == horingComm::Making::kMade &&
+  const bool is_well = comm && comm->alive && comm->making == horingComm::Making::kMade &&
                        !comm->communicator->membership().isForkedChild();
   return is_well ? Status() : whyRefused(comm);
 }
 
-// Every entry point is one call of this: no exception leaves the library, and no floating-point environment comes in. `comm` may be NULL or
-// stale.
+// Every entry point is one call of this: no exception leaves the library, and the caller's floating-point environment is not used. `comm`
+// may be NULL or stale.
 template <typename Body>
 horingResult_t guarded(horingComm_t comm, Body body) noexcept {
   const DefaultFloats floats;

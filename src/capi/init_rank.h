@@ -1,5 +1,5 @@
 #pragma once
-// One of the ranks that meet with an ID, as the arguments of a call say.
+// A rank that joins by ID: the arguments of the call.
 #include "base/status.h"
 #include "control/unique_id.h"
 #include "horing/horing.h"
@@ -14,11 +14,11 @@ struct InitRank {
   const horingConfig_t* config;
   const horingOptions_t* options = nullptr;
 };
-// Now, or at the end of the group that is open.
+// Runs now, or at the end of the open group.
 Status initRank(const InitRank& init);
 
 UniqueId idOf(const horingUniqueId& given);
-// A new one, with a rendezvous that waits as long as the process lives.
+// Makes a new ID, with a rendezvous that waits as long as the process runs.
 Status makeUniqueId(const Config& config, horingUniqueId* made);
 
 }  // namespace horing

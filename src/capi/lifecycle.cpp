@@ -1,4 +1,4 @@
-// Making, asking and ending communicators.
+// Making, querying and ending communicators.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -21,24 +21,24 @@ namespace horing {
 
 namespace {
 
-// What a communicator is made with, by this thread. Warns of variables that look like ours and are not.
+// The options for a communicator of this thread. Warns of unknown HORING_ variables.
 Result<CommunicatorOptions> readEnvironment() {
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, Config::fromEnvironment());
   const Log log = options.config.log();
   for (const std::string& sentence : unknownVariables()) log.warn("config", "%s", sentence.c_str());
-  HORING_TRY(checkForced(options.config));  // before ranks meet, and wait for those that will not come
+  HORING_TRY(checkForced(options.config));  // before ranks meet: otherwise peers would wait for this rank
   HORING_TRY(applyThreadOptions(options));
   return options;
 }
 
-// The rendezvous is claimed before the ranks meet, so that it lives as long as the last rank of this process.
+// Claims the rendezvous before the ranks meet, so that it is kept until the last rank of this process ends.
 Result<Origin> originOf(CommunicatorOptions options) {
   HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(options.id));
   return Origin{std::move(options), std::move(root)};
 }
 
-// One of the ranks that meet with an ID. `options` has the configuration and what the caller chose.
+// Joins by ID. `options` has the configuration and the caller's choices.
 Status initRankNow(horingComm_t* comm, CommunicatorOptions options) {
   HORING_ASSIGN(Origin origin, originOf(std::move(options)));
   if (!origin.options.blocking) return makeHandleLater([origin = std::move(origin)] { return origin; }, comm);
@@ -57,7 +57,7 @@ Status checkPlace(const horingComm_t* comm, int ranks, int rank) {
   return {};
 }
 
-// As it is on the calling thread, whichever makes the communicator.
+// Records the GPU current on the calling thread, since another thread may make the communicator.
 void noteCurrentGpu(CommunicatorOptions& options) {
   options.gpu_bus = gpuBus();
   options.gpu = openGpu();
@@ -99,7 +99,7 @@ Status initRank(const InitRank& init) {
 
 namespace {
 
-// All meet at the first rendezvous. The others are not needed, and each ends in the process that began it.
+// All ranks meet at the first rendezvous. The others are not needed, and each is closed by the process that opened it.
 Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* given) {
   if (ids < 1 || ids > init.ranks)
     return makeStatus(Code::kInvalidArgument, "nId is %d: expected 1 to nranks, which is %d", ids,
@@ -111,7 +111,7 @@ Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* giv
   InitRank at_first = init;
   at_first.id = given[0];
   Status status = initRank(at_first);
-  // Then nothing was tried, and the IDs are as good as before.
+  // Nothing was tried: the IDs remain valid.
   if (status.code() == Code::kInvalidArgument) return status;
   for (int i = 1; i < ids; ++i)
     if (idOf(given[i]) != idOf(given[0])) [[maybe_unused]]
@@ -134,7 +134,7 @@ Status initFromEnv(horingComm_t* comm) {
 }
 
 using OpenGpus = std::vector<std::shared_ptr<const CudaDevice>>;
-// Empty: there are not all of them.
+// Empty: not all GPUs are available.
 OpenGpus openGpus(std::span<const int> devices) {
   OpenGpus gpus;
   for (const int device : devices) {
@@ -184,7 +184,7 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
   return first;
 }
 
-// Of several threads that end a communicator, one gives the handle back.
+// If several threads end a communicator, one of them recycles the handle.
 Status claimEnd(horingComm_t comm) {
   if (comm->alive.exchange(false)) return {};
   return makeStatus(Code::kInvalidUsage, "comm is being ended by another thread");
@@ -277,11 +277,15 @@ horingResult_t horingCommDestroy(horingComm_t comm) {
     if (!comm) return {};
     HORING_TRY(checkAlive(comm));
     HORING_TRY(checkMayWait());
-    if (comm->making.load(std::memory_order_acquire) != horingComm::Making::kFailed) {
-      HORING_TRY(checkHandle(comm));
-      comm->queue->drain();
-      HORING_TRY(comm->communicator->leave());
+    const horingComm::Making making = comm->making;
+    if (making == horingComm::Making::kFailed || hasLeft(making)) {
+      HORING_TRY(claimEnd(comm));
+      abortHandle(comm);
+      return {};
     }
+    HORING_TRY(checkHandle(comm));
+    comm->queue->drain();
+    HORING_TRY(comm->communicator->leave());
     HORING_TRY(claimEnd(comm));
     giveBackHandle(comm);
     return {};
@@ -293,17 +297,12 @@ horingResult_t horingCommAbort(horingComm_t comm) {
   return guarded(comm, [&]() -> Status {
     if (!comm) return {};
     HORING_TRY(checkAlive(comm));
-    const horingComm::Making making = comm->making.load(std::memory_order_acquire);
-    if (making == horingComm::Making::kMade || making == horingComm::Making::kReserved)
-      HORING_TRY(checkHandle(comm));
+    const horingComm::Making making = comm->making;
+    if (making == horingComm::Making::kMade) HORING_TRY(checkProcess(comm));
+    if (making == horingComm::Making::kReserved) HORING_TRY(checkHandle(comm));
     HORING_TRY(checkMayWait());
     HORING_TRY(claimEnd(comm));
-    stopMaking(comm);
-    if (comm->communicator) {
-      comm->communicator->abort();
-      comm->queue->abandonTurns();
-    }
-    giveBackHandle(comm);
+    abortHandle(comm);
     return {};
   });
 }
@@ -334,10 +333,12 @@ horingResult_t horingCommGetAsyncError(horingComm_t comm, horingResult_t* asyncE
     HORING_TRY(checkAlive(comm));
     if (!asyncError)
       return makeStatus(Code::kInvalidArgument, "asyncError is NULL: expected where to put it");
-    const horingComm::Making making = comm->making.load(std::memory_order_acquire);
+    const horingComm::Making making = comm->making;
     if (making == horingComm::Making::kMade) {
-      HORING_TRY(checkHandle(comm));
+      HORING_TRY(checkProcess(comm));
       *asyncError = report(comm->queue->asyncError(), comm);
+    } else if (hasLeft(making)) {
+      *asyncError = horingSuccess;
     } else {
       *asyncError =
           making == horingComm::Making::kFailed ? report(comm->making_error, comm) : horingInProgress;
@@ -384,9 +385,24 @@ horingResult_t horingCommCuDevice(const horingComm_t comm, int* device) {
 horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_t* bytes) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
-    HORING_TRY(checkHandle(comm));
+    HORING_TRY(checkAlive(comm));
     if (!bytes) return makeStatus(Code::kInvalidArgument, "bytes is NULL: expected where to put it");
+    if (isSuspended(comm)) {
+      *bytes = 0;
+      return {};
+    }
+    HORING_TRY(checkHandle(comm));
     *bytes = comm->communicator->memoryBytes() + comm->queue->memoryBytes();
+    return {};
+  });
+}
+
+horingResult_t horingCommIsSuspended(const horingComm_t comm, int* suspended) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkAlive(comm));
+    if (!suspended) return makeStatus(Code::kInvalidArgument, "suspended is NULL: expected where to put it");
+    *suspended = isSuspended(comm) ? 1 : 0;
     return {};
   });
 }

@@ -14,7 +14,7 @@ struct List {
   size_t length;
 };
 
-// Issues `call`, which has what all entries share, for each of them.
+// Issues `call`, which has the common arguments, for each entry.
 Status issueList(horingComm_t comm, const Call& call, const List& list, horingStream_t stream) {
   HORING_TRY(checkHandle(comm));
   if (list.length == 0) return {};

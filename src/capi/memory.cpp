@@ -7,7 +7,7 @@
 namespace horing {
 
 SegmentList& processSegments() {
-  static auto* segments = new SegmentList;  // never destroyed: memory may be freed while the program ends
+  static auto* segments = new SegmentList;  // never destroyed: memory may be freed during exit
   return *segments;
 }
 
@@ -38,6 +38,7 @@ Status registerBuffer(horingComm_t comm, void* buff, size_t size, void** handle)
     HORING_ASSIGN(gpu, CudaDevice::open(driver->api().value(), place.device));
   }
   HORING_ASSIGN(*handle, comm->communicator->reach().registerMemory(memory, size, gpu.get()));
+  if (*handle) ++comm->registrations;
   return {};
 }
 
@@ -64,7 +65,10 @@ horingResult_t horingCommDeregister(const horingComm_t comm, void* handle) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
-    return handle ? comm->communicator->reach().deregister(handle) : Status();
+    if (!handle) return {};
+    HORING_TRY(comm->communicator->reach().deregister(handle));
+    --comm->registrations;
+    return {};
   });
 }
 

@@ -1,4 +1,4 @@
-// Making communicators out of others.
+// Making communicators from others.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -22,13 +22,18 @@ namespace horing {
 namespace {
 
 // Ranks that are threads of one process need no network.
+Result<UniqueId> openFor(const CommunicatorOptions& parent, Patience patience) {
+  return openRendezvous(
+      parent.config, parent.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork, patience);
+}
 Result<UniqueId> openForChild(const CommunicatorOptions& parent) {
-  return openRendezvous(parent.config,
-                        parent.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork,
-                        Patience::kUntilRanksCome);
+  return openFor(parent, Patience::kUntilRanksCome);
+}
+Result<UniqueId> openForResume(const CommunicatorOptions& parent) {
+  return openFor(parent, Patience::kEndless);
 }
 
-// A child of `comm` as its options say; the rendezvous, if this process hosts it, is claimed before the ranks meet.
+// Makes a child by its options; claims the rendezvous, if this process hosts it, before the ranks meet.
 Status makeChild(CommunicatorOptions options, horingComm_t* newcomm) {
   HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(options.id));
   HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(root)));
@@ -36,12 +41,12 @@ Status makeChild(CommunicatorOptions options, horingComm_t* newcomm) {
   return {};
 }
 
-// What the caller sets for the child; kept, since in a group it is used after the call.
+// The caller's settings for the child; copied, since a group uses them after the call.
 struct ChildSettings {
   std::string name;
   Config config;
   bool blocking;
-  std::shared_ptr<const CudaDevice> gpu;  // that its parent works on, or is current where it has none
+  std::shared_ptr<const CudaDevice> gpu;  // the parent's GPU, or else the current one
 
   Status applyTo(CommunicatorOptions& child) const {
     child.name = name;
@@ -64,8 +69,8 @@ Result<ChildSettings> settingsOf(horingComm_t parent, const horingConfig_t* conf
                        openGpu(parent->queue->gpu().value_or(-1))};
 }
 
-// Makes a child on a thread, while the caller goes on. `meet`, what the ranks of the parent do together, has its turn among
-// the parent's operations.
+// Makes a child on a thread, without blocking the caller. `meet`, the exchange among the parent's ranks, is ordered among the parent's
+// operations.
 Status makeChildLater(horingComm_t parent, std::function<Result<CommunicatorOptions>()> meet,
                       horingComm_t* newcomm) {
   struct Meeting {
@@ -88,8 +93,8 @@ Status makeChildLater(horingComm_t parent, std::function<Result<CommunicatorOpti
   return makeHandleLater(find, newcomm);
 }
 
-// As makeChildLater(), but in the caller's own time unless the settings say otherwise. `agree`, what the ranks of the parent do together,
-// says what the child is made from.
+// As makeChildLater(), but blocking unless the settings say otherwise. `agree`, the exchange among the parent's ranks, returns the child's
+// options.
 template <typename Agree>
 Status makeChildBy(horingComm_t parent, const Agree& agree, horingComm_t* newcomm,
                    const ChildSettings& settings) {
@@ -113,7 +118,7 @@ Status splitNow(horingComm_t comm, const SplitChoice& choice, horingComm_t* newc
     if (child) HORING_TRY(settings.applyTo(*child));
     return child;
   };
-  // Who gets no child only takes part.
+  // A rank without a child only takes part in the exchange.
   if (!settings.blocking && choice.color != kNoColor)
     return makeChildLater(
         comm,
@@ -172,7 +177,7 @@ Result<std::vector<int>> excludedRanks(const Communicator& parent, const int* li
       return makeStatus(Code::kInvalidArgument, "excludeRanksList has rank %d twice", excluded[i]);
     if (excluded[i] == membership.rank())
       return makeStatus(Code::kInvalidArgument,
-                        "excludeRanksList has rank %d, which is this one: only those that stay call",
+                        "excludeRanksList has rank %d, which is this one: only the remaining ranks call",
                         excluded[i]);
   }
   return excluded;
@@ -258,6 +263,42 @@ Status joinLarger(horingComm_t* newcomm, const GrowRequest& request) {
   return initRank({newcomm, request.ranks, *request.id, request.rank, request.config});
 }
 
+// Ends the communicator, and keeps what a child of all its ranks is made from.
+Status suspendNow(horingComm_t comm, const ChildSettings& settings) {
+  HORING_TRY(checkHandle(comm));
+  comm->queue->drain();
+  HORING_ASSIGN(std::optional<CommunicatorOptions> again,
+                split(*comm->communicator, {0, 0, "horingCommSuspend"}, openForResume));
+  HORING_TRY(settings.applyTo(*again));
+  again->shares = comm->communicator->choices().shares;
+  HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(again->id));
+  HORING_TRY(comm->communicator->leave());
+  return suspendHandle(comm, {std::move(*again), std::move(root)});
+}
+
+Status suspendOrKeep(horingComm_t comm, int flags) {
+  HORING_TRY(checkHandle(comm));
+  HORING_TRY(checkMayWait());
+  if (flags != HORING_SUSPEND_MEM)
+    return makeStatus(Code::kInvalidArgument, "flags is %d: expected HORING_SUSPEND_MEM", flags);
+  if (comm->registrations > 0)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "buffers are registered with comm: expected horingCommDeregister before horingCommSuspend");
+  HORING_ASSIGN(const ChildSettings settings, settingsOf(comm, nullptr));
+  if (!groupIsOpen()) return suspendNow(comm, settings);
+  addInitToGroup([=] { return suspendNow(comm, settings); }, {comm, nullptr});
+  return {};
+}
+
+Status resumeOrKeep(horingComm_t comm) {
+  HORING_TRY(checkAlive(comm));
+  HORING_TRY(checkMayWait());
+  if (!groupIsOpen()) return resumeHandle(comm);
+  addInitToGroup([=] { return resumeHandle(comm); }, {comm, nullptr});
+  return {};
+}
+
 Status revoke(horingComm_t comm, int flags) {
   HORING_TRY(checkHandle(comm));
   HORING_TRY(checkMayWait());
@@ -267,7 +308,7 @@ Status revoke(horingComm_t comm, int flags) {
     return makeStatus(Code::kInvalidArgument, "comm was revoked before, or ended by HORING_SHRINK_ABORT");
   comm->communicator->abort();
   comm->queue->abandonTurns();
-  // Which tells the others.
+  // Announces it to the other ranks.
   [[maybe_unused]] const Status told = comm->communicator->asyncError();
   return {};
 }
@@ -292,6 +333,14 @@ horingResult_t horingCommGrow(horingComm_t comm, int nRanks, const horingUniqueI
   const GrowRequest request{nRanks, uniqueId, rank, config};
   return guardedLaunch(
       comm, [&] { return comm ? growOrKeep(comm, newcomm, request) : joinLarger(newcomm, request); });
+}
+
+horingResult_t horingCommSuspend(horingComm_t comm, int flags) {
+  return horing::guardedLaunch(comm, [&] { return horing::suspendOrKeep(comm, flags); });
+}
+
+horingResult_t horingCommResume(horingComm_t comm) {
+  return horing::guardedLaunch(comm, [&] { return horing::resumeOrKeep(comm); });
 }
 
 horingResult_t horingCommRevoke(horingComm_t comm, int revokeFlags) {

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks of one process meet each other, so each needs a thread.
+// Runs several ranks of one process, which wait for each other, on a thread each.
 #include <future>
 #include <system_error>
 #include <thread>
@@ -10,7 +10,7 @@
 
 namespace horing {
 
-// Runs body(0) ... body(count - 1), each on a thread of its own: ranks meet, so each needs one. Either all run or none.
+// Runs body(0) ... body(count - 1), each on its own thread. Either all run or none.
 template <typename Body>
 Status onThreads(int count, Body body) {
   std::promise<bool> start;

@@ -1,4 +1,4 @@
-// Collectives whose blocks may be in another order than that of the ranks.
+// Collectives whose blocks may be in another order than rank order.
 #include <utility>
 
 #include "capi/calls.h"

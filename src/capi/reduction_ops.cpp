@@ -1,4 +1,4 @@
-// Sums of inputs that are multiplied by a scalar.
+// Premulsum: sums of inputs that are multiplied by a scalar.
 #include "capi/device_memory.h"
 #include "capi/handle.h"
 #include "comm/calls/arguments.h"

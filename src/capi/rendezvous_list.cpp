@@ -14,16 +14,16 @@ struct Rendezvous {
 };
 struct RendezvousList {
   std::mutex mutex;
-  std::list<Rendezvous> entries;  // the latest first
+  std::list<Rendezvous> entries;  // latest first
 };
-// How many are remembered after their end, so that another use of their IDs is refused at once.
+// The number of ended rendezvous that are remembered, so that reuse of their IDs is refused at once.
 constexpr size_t kMostEnded = 100;
 RendezvousList& rendezvousList() {
   static auto* list = new RendezvousList;  // never destroyed: its threads may outlive static destruction
   return *list;
 }
 
-// Where there is a rendezvous of the parent of a forked child, only the parent knows.
+// A forked child does not know the state of its parent's rendezvous.
 bool hasEnded(const RootService* service) {
   return !service || (!service->isOfParent() && service->finished());
 }
@@ -63,7 +63,7 @@ Result<std::shared_ptr<RootService>> claimRendezvous(const UniqueId& id) {
           Code::kInvalidUsage,
           "this unique ID was used already, or its communicator was not made in time; it is valid "
           "for one: make another with horingGetUniqueId");
-    // A forked child joins its parent's rendezvous like anybody else.
+    // A forked child joins its parent's rendezvous like any other process.
     if (service->isOfParent()) break;
     entry.unclaimed.reset();
     return service;

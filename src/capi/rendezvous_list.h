@@ -9,17 +9,17 @@
 
 namespace horing {
 
-// How long a rendezvous waits for the first rank. Of an ID that the program has, as long as the process lives: only the program knows
-// when it will be used. Of one that ranks use at once, some minutes: should all of them fail before they come, it ends by itself.
+// How long a rendezvous waits for the first rank. kEndless: for IDs that the program holds, since only the program knows when it uses them.
+// kUntilRanksCome: for IDs that ranks use at once: some minutes, so that the rendezvous ends if all ranks fail before they connect.
 enum class Patience : uint8_t { kEndless, kUntilRanksCome };
-// Begins a rendezvous for a new ID. Kept here until the first rank claims it.
+// Opens a rendezvous for a new ID, owned by this list until the first rank claims it.
 Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, Patience patience);
 
-// The rendezvous of this ID if this process hosts it, else null. It belongs to those who claimed it: it ends with the last
-// of them, and says so to the ranks elsewhere. kInvalidUsage: it has ended.
+// The rendezvous of this ID if this process hosts it, else null. Owned by its claimants: it ends with the last of them, and tells the
+// remote ranks. kInvalidUsage: it has ended.
 Result<std::shared_ptr<RootService>> claimRendezvous(const UniqueId& id);
 
-// Whether it is one of this process, and has ended.
+// Whether the rendezvous was in this process and has ended.
 bool isUsedUp(const UniqueId& id);
 
 }  // namespace horing

@@ -17,17 +17,17 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 128;
 
-// What a struct of an older or newer header can have: `size`, `magic` and `version` come first in all of them.
+// The least size of the struct in any version of the header: `size`, `magic` and `version` come first.
 constexpr size_t kLeastBytes = offsetof(horingConfig_t, blocking);
 constexpr size_t kMostBytes = 4096;
 
 struct Kind {
-  const char* name;         // of the argument
-  const char* initialiser;  // what it is to begin with
+  const char* name;         // the argument's name
+  const char* initialiser;  // the name of its initialiser
 };
 
-// The settings of whoever was compiled with an older header, which lacks the last ones, or a newer one, which has more. `own` has
-// what counts for those that are lacking.
+// Reads the settings of a caller that was compiled with an older header (fewer fields) or a newer header (more fields). `own` has the
+// values of missing fields.
 template <typename Settings>
 Result<Settings> readSettings(const Settings* given, Settings own, const Kind& kind) {
   static_assert(offsetof(Settings, magic) == offsetof(horingConfig_t, magic) &&
@@ -51,11 +51,11 @@ Result<Settings> readSettings(const Settings* given, Settings own, const Kind& k
   return own;
 }
 
-// A number that a caller sets.
+// An integer setting.
 struct Number {
   const char* name;
   int value;
-  IntRange range;  // that of the variable which says the same
+  IntRange range;  // the range of the corresponding variable
 };
 constexpr IntRange kYesOrNo{0, 1};
 constexpr IntRange kFromOne{1, INT_MAX};
@@ -67,7 +67,7 @@ Status check(const Number& number) {
                     number.value, static_cast<long long>(least), static_cast<long long>(most));
 }
 
-// Leaves what is undefined as it is.
+// Ignores undefined fields.
 template <typename Setting>
 Status set(const Number& number, Setting& setting) {
   HORING_TRY(check(number));
@@ -75,7 +75,7 @@ Status set(const Number& number, Setting& setting) {
   return {};
 }
 
-// What changes nothing here. NCCL refuses the same values.
+// Checks fields without effect. NCCL refuses the same values.
 Status checkIgnored(const horingConfig_t& config) {
   const Number numbers[] = {
       {"config.cgaClusterSize", config.cgaClusterSize, {0, 8}},
@@ -105,7 +105,7 @@ Status checkIgnored(const horingConfig_t& config) {
   return {};
 }
 
-// A list of transports with the one network in place of the other.
+// A list of transports with one network replaced by the other.
 std::string withInsteadOf(std::string_view wanted, std::string_view other, std::string_view list) {
   std::string kept;
   bool is_there = false;

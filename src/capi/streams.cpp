@@ -14,19 +14,19 @@ namespace horing {
 
 namespace {
 
-// What a horingStream_t points to.
+// The object behind a horingStream_t.
 struct OwnStream {
   Stream stream;
   ForkGuard fork_guard;
 };
 
-// Tells our streams from anything else that a caller may pass.
+// Distinguishes the library's streams from other pointers.
 struct StreamList {
   std::mutex mutex;
-  std::vector<std::shared_ptr<OwnStream>> streams;  // whoever waits for one keeps it
+  std::vector<std::shared_ptr<OwnStream>> streams;  // shared with threads that wait for a stream
 };
 StreamList& streamList() {
-  static auto* list = new StreamList;  // never destroyed: calls may come while the program ends
+  static auto* list = new StreamList;  // never destroyed: calls may come during exit
   return *list;
 }
 
@@ -39,7 +39,7 @@ Result<std::shared_ptr<OwnStream>> findShared(horingStream_t stream) {
   StreamList& list = streamList();
   const std::lock_guard lock(list.mutex);
   if (const auto found = find(list, stream); found != list.streams.end()) {
-    // The threads that carry its operations out are the parent's.
+    // The threads of its operations are the parent's.
     if ((*found)->fork_guard.isForkedChild())
       return makeStatus(Code::kInvalidUsage,
                         "this stream belongs to the process that made it, and this is a forked child: make a "
@@ -61,7 +61,7 @@ Result<std::shared_ptr<Stream>> findOwn(horingStream_t stream) {
   return std::shared_ptr<Stream>(std::move(found), own);
 }
 
-// Says on which threads callbacks run just now; these may be of the library or of the caller.
+// The number of callbacks running on this thread, which may be the library's or the caller's.
 thread_local int callbacks_running = 0;
 class CallbackRuns {
  public:

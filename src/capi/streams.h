@@ -4,11 +4,11 @@
 
 namespace horing {
 
-// The stream of this library that `stream` is; null for NULL. kInvalidUsage for any other pointer, and in a forked child.
+// The library's stream behind `stream`; null for NULL. kInvalidUsage for any other pointer, and in a forked child.
 Result<Stream*> findStream(horingStream_t stream);
-// Whether it is NULL or one of this library.
+// Whether it is NULL or a stream of this library.
 bool isOwnStream(horingStream_t stream);
-// kInvalidUsage on a thread that is in a stream's callback: it would wait for itself.
+// kInvalidUsage on a thread that runs a stream's callback: it would wait for itself.
 Status checkMayWait();
 
 }  // namespace horing

@@ -1,4 +1,4 @@
-// The collectives of include/horing/horing.h whose blocks differ in size.
+// The collectives of include/horing/horing.h with blocks of different sizes.
 #include <utility>
 
 #include "capi/calls.h"
@@ -7,7 +7,7 @@ namespace horing {
 
 namespace {
 
-// What the caller says of the blocks of one buffer; offsets NULL: one after the other.
+// The caller's block sizes and offsets of one buffer; offsets NULL: contiguous.
 struct Given {
   const char* name;
   const size_t* counts;
@@ -18,7 +18,7 @@ size_t ranksOf(horingComm_t comm) {
   return static_cast<size_t>(comm->communicator->membership().ranks());
 }
 
-// Copies them to a table of counts and offsets, so that the caller's need not outlive the call.
+// Copies counts and offsets to a table, so that the caller's arrays need not outlive the call.
 Status copyTable(const Given& given, size_t ranks, size_t* table) {
   if (!given.counts)
     return makeStatus(Code::kInvalidArgument, "%s is NULL: expected the elements of each rank's block",
@@ -26,7 +26,7 @@ Status copyTable(const Given& given, size_t ranks, size_t* table) {
   size_t offset = 0;
   for (size_t rank = 0; rank < ranks; ++rank) {
     table[rank] = given.counts[rank];
-    // An empty block lies nowhere, whatever was said of its place.
+    // The offset of an empty block is ignored.
     const bool is_empty = given.counts[rank] == 0;
     table[ranks + rank] = is_empty ? 0 : given.offsets ? given.offsets[rank] : offset;
     if (__builtin_add_overflow(offset, given.counts[rank], &offset))
@@ -65,7 +65,7 @@ bool isRoot(horingComm_t comm, int root) {
   return checkHandle(comm).ok() && comm->communicator->membership().rank() == root;
 }
 
-// The own block's size in a table that may be missing; what is missing is refused later.
+// This rank's block size in a table that may be missing; a missing table is refused later.
 size_t ownCount(horingComm_t comm, const size_t* counts) {
   return checkHandle(comm).ok() && counts ? counts[comm->communicator->membership().rank()] : 0;
 }

@@ -7,11 +7,11 @@
 
 namespace horing {
 
-// Entries that travel together. In the buffer lies, for each block of the collective, that block of every entry.
+// Entries that are packed into one call. The buffer holds, for each block of the collective, that block of every entry.
 struct CoalescedLists::Batch {
   Collective collective;
-  size_t blocks;  // of a whole vector
-  size_t own;     // which of them is this rank's
+  size_t blocks;  // in a whole vector
+  size_t own;     // the index of this rank's block
   size_t element_bytes;
   std::vector<const ListEntry*> entries;
   size_t count = 0;  // elements of one block of all entries
@@ -45,7 +45,7 @@ struct CoalescedLists::Batch {
                   std::memcpy(entry.output + offset, at, bytes);
                 });
   }
-  // Of the entries' counts, so that ranks whose lists differ find out; never 0.
+  // A digest of the entries' counts, by which ranks notice that their lists differ; never 0.
   uint64_t digest() const {
     uint64_t digest = entries.size();
     for (const ListEntry* entry : entries)
@@ -63,7 +63,7 @@ Status CoalescedLists::run(const ListCommand& list) {
   const Batch empty{collective, blocks, own, element_bytes, {}};
   Batch batch = empty;
   if (std::all_of(entries.begin(), entries.end(), [](const ListEntry& entry) { return entry.count == 0; })) {
-    // Moves nothing, but the others' lists may: they hear that this one differs.
+    // This list moves nothing, but the lists of other ranks may: the call tells them that this list differs.
     for (const ListEntry& entry : entries) batch.entries.push_back(&entry);
     Call call = like;
     call.list = batch.digest();

@@ -1,8 +1,8 @@
 #pragma once
-// A list of collectives of one kind as few of them: what is small travels together, through a buffer of this rank.
+// A list of collectives of one kind, coalesced into few: small entries are packed into a buffer of this rank.
 //
-// The entries whose whole vector is small are packed, as many at a time as the buffer holds; the others are carried out one by
-// one, without a copy. All ranks have the same counts, so all do the same.
+// Entries whose whole vector is small are packed, as many at a time as the buffer holds; the other entries run one by one, without a copy.
+// All ranks have the same counts, so all make the same decisions.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -15,13 +15,13 @@ namespace horing {
 // One thread at a time; the communicator must outlive it.
 class CoalescedLists {
  public:
-  // Whole vectors up to this size are packed: beyond, two copies cost more than a call.
+  // Vectors up to this size are packed: for larger ones, two copies cost more than a call.
   static constexpr size_t kMostPackedBytes = 256 << 10;
   static constexpr size_t kBufferBytes = 4 << 20;
 
   explicit CoalescedLists(Communicator& communicator) : communicator_(communicator) {}
 
-  // All-reduce, reduce-scatter or all-gather of each entry. Errors as Communicator::run(), the first.
+  // All-reduce, reduce-scatter or all-gather of each entry. Returns the first error of Communicator::run().
   Status run(const ListCommand& list);
   uint64_t memoryBytes() const { return buffer_.capacity(); }
 

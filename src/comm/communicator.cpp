@@ -15,12 +15,13 @@ namespace horing {
 namespace {
 
 constexpr int64_t kGiveUpMs = 2000;
-// Calls in which a look at the clock counts: the message travels in 58 ns, and the look takes 25.
+// In calls up to this size reading the clock matters: the message takes 58 ns, the clock 25 ns.
 constexpr size_t kTinyBytes = 16 << 10;
 static_assert(kTinyBytes < kInPlaceBytes, "they lend no memory");
-// A rank that did not run for so long may have been given up without having heard; and a question to the rendezvous is little beside it.
+// A rank that was stopped for this long may have been declared lost without knowing it; beside that time, a query to the rendezvous is
+// cheap.
 constexpr int64_t kStoppedNs = 100'000'000;
-// Nor has anybody given up, and changed its buffers, in less; and a look whether there is news is little beside that.
+// In less time no peer gives up and changes its buffers; beside that time, a check for news is cheap.
 constexpr int64_t kInstantNs = 1'000'000;
 bool serves(const Algorithm& algorithm, Collective collective, const ReachableBuffers& reachable) {
   if (algorithm.buffers == Buffers::kReadByPeers) return reachable.inputs != nullptr;
@@ -31,8 +32,8 @@ bool serves(const Algorithm& algorithm, Collective collective, const ReachableBu
 
 Communicator::~Communicator() {
   if (!membership_ || membership_->isForkedChild())
-    return;  // a child only drops its copies of what its parent still talks through
-  // So that the thread of the control plane finds it taken.
+    return;  // a child only drops its copies of the parent's connections
+  // Keeps the control thread out.
   if (guard_) guard_->close();
   records_->writeTimeline();
   Control& control = membership_->control();
@@ -52,11 +53,11 @@ Status Communicator::run(const Call& call) {
   HORING_TRY(checkBuffers(prepared->rules, call.input, call.output));
   if (movesNothing(call)) return {};
   const uint64_t sequence = sequence_++;
-  // Once for each call, for it counts them.
+  // Exactly once for each call: asksPeers() counts calls.
   const bool asks = !prepared->shared.empty() && reach_->asksPeers(onlyMoves(call));
   PlannedOperation* const ready = prepared->is_tiny && !asks ? prepared->planned : nullptr;
   if (ready) {
-    // What can be sent at once is on its way while the call is written down.
+    // Messages that can be sent at once are in flight while the call is recorded.
     ready->operation->begin(call, sequence);
     ready->operation->poll();
   }
@@ -77,11 +78,11 @@ Result<PreparedCall*> Communicator::prepare(const CallSpec& spec) {
   prepared.rules = rules;
   const size_t bytes = totalBytes(spec, ranks);
   prepared.over_links = &selector_->select(spec.collective, bytes);
-  // Who reads a peer's input scales it by a factor of its own; those of a premulsum may differ.
+  // A reader of a peer's input scales it by its own factor; the factors of a premulsum may differ among ranks.
   const bool may_share = !spec.uneven && spec.op != RedOp::kPreMulSum;
   prepared.shared =
       may_share ? selector_->selectShared(spec.collective, bytes) : std::span<const Selection>();
-  // A timeline begins before the first step.
+  // A timeline starts before the first step.
   prepared.is_tiny = bytes <= kTinyBytes && !records_->timeline();
   prepared.planned = planner_->find(spec.collective, *prepared.over_links, spec.root);
   prepared.record = {.count = agreedCount(spec, ranks),
@@ -92,9 +93,10 @@ Result<PreparedCall*> Communicator::prepare(const CallSpec& spec) {
   return &prepared;
 }
 
-Status Communicator::runByBestPath(PreparedCall& prepared, const Call& call, const Turn& turn, bool asks) {
+Status Communicator::runByBestPath(PreparedCall& prepared, const Call& call, const CallContext& context,
+                                   bool asks) {
   if (asks) {
-    Status status = withoutExceptions([&] { return askPeersAndRun(prepared, call, turn); });
+    Status status = withoutExceptions([&] { return askPeersAndRun(prepared, call, context); });
     if (!status.ok() && !reach_->users().giveUp(status, Deadline::after(clock_, kGiveUpMs)))
       membership_->log().warn(
           "comm",
@@ -103,24 +105,25 @@ Status Communicator::runByBestPath(PreparedCall& prepared, const Call& call, con
           membership_->rank(), static_cast<long long>(kGiveUpMs));
     return status;
   }
-  const Status status = runPlanned(*prepared.over_links, call, turn);
+  const Status status = runPlanned(*prepared.over_links, call, context);
   if (!prepared.planned) prepared.planned = planner_->find(call.collective, *prepared.over_links, call.root);
   return status;
 }
 
-Status Communicator::askPeersAndRun(const PreparedCall& prepared, const Call& call, const Turn& turn) {
+Status Communicator::askPeersAndRun(const PreparedCall& prepared, const Call& call,
+                                    const CallContext& context) {
   const BufferUsers::Inside inside(reach_->users());
   const std::span<const Selection> shared = prepared.shared;
   const bool may_write = std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
     return selection.algorithm->buffers == Buffers::kWrittenByPeers;
   });
-  // Nobody asks how long others take, and a look at some clocks takes long.
+  // Only calls that move data are timed, since reading some clocks is slow.
   const auto now = [&, is_timed = onlyMoves(call)] { return is_timed ? clock_.nowNs() : 0; };
   const int64_t begun_ns = now();
   const Selection gather{findAlgorithm("direct"), {1, membership_->ranks()}};
   HORING_ASSIGN(const ReachableBuffers reachable,
                 reach_->askPeers(call, membership_->ranks(), may_write,
-                                 [&](const Call& offer) { return runPlanned(gather, offer, turn); }));
+                                 [&](const Call& offer) { return runPlanned(gather, offer, context); }));
   const int64_t asked_ns = now();
   HORING_TRY(progress_->lookAround());
   Call reaching = call;
@@ -131,53 +134,54 @@ Status Communicator::askPeersAndRun(const PreparedCall& prepared, const Call& ca
     return serves(*selection.algorithm, call.collective, reachable);
   });
   const bool served = serving != shared.end();
-  const Status status =
-      served ? runOnPeerBuffers(*serving, reaching, turn) : runPlanned(*prepared.over_links, call, turn);
+  const Status status = served ? runOnPeerBuffers(*serving, reaching, context)
+                               : runPlanned(*prepared.over_links, call, context);
   reach_->learn(served, asked_ns - begun_ns, now() - asked_ns);
   return status;
 }
 
-// Carries out what reaches for buffers of peers. Where it fails, a peer may still be about to write into this rank's output, and
-// be stopped, or slow: what the caller does with that memory from now on must be safe from it. And a rank that was stopped so long
-// that others gave up may have read what they did with theirs, and find all done that it waits for: it asks before it says so.
-Status Communicator::runOnPeerBuffers(const Selection& selection, const Call& call, const Turn& turn) {
+// Runs a schedule that accesses buffers of peers. If it fails, a slow or stopped peer may still write into this rank's output: the memory
+// must be safe from such writes before the caller reuses it. A rank that was stopped so long that others gave up may have read buffers that
+// they reused since, although all its waits ended well: it asks the rendezvous before it reports success.
+Status Communicator::runOnPeerBuffers(const Selection& selection, const Call& call,
+                                      const CallContext& context) {
   const int64_t begun_ns = clock_.nowNs();
-  Status status = runPlanned(selection, call, turn);
+  Status status = runPlanned(selection, call, context);
   if (status.ok()) {
     const int64_t took_ns = clock_.nowNs() - begun_ns;
     const bool asks = took_ns >= kStoppedNs || (took_ns >= kInstantNs && membership_->control().isBehind());
     status = withoutExceptions(
-        [&] { return asks ? membership_->control().catchUp(turn.deadline) : progress_->lookAround(); });
+        [&] { return asks ? membership_->control().catchUp(context.deadline) : progress_->lookAround(); });
   }
   if (status.ok() || selection.algorithm->buffers != Buffers::kWrittenByPeers) return status;
   reach_->cutOff(call.output, bytesIn(contractOf(call.collective).out, call, membership_->ranks()));
   return status;
 }
 
-Status Communicator::runPlanned(const Selection& selection, const Call& call, const Turn& turn) {
+Status Communicator::runPlanned(const Selection& selection, const Call& call, const CallContext& context) {
   uint32_t transports = 0;
   const Status status = withoutExceptions([&]() -> Status {
     const Result<PlannedOperation*> found = planner_->prepare(call.collective, selection, call.root);
     if (!found.ok()) {
-      guard_->watchdog().suspect(turn.sequence, {{}, "begins its links"});
+      guard_->watchdog().suspect(context.sequence, {{}, "begins its links"});
       return found.status();
     }
     PlannedOperation* const planned = found.value();
-    if (!planned->operation) HORING_TRY(connect(*planned, turn));
+    if (!planned->operation) HORING_TRY(connect(*planned, context));
     transports = planned->transports;
-    planned->operation->begin(call, turn.sequence);
+    planned->operation->begin(call, context.sequence);
     reach_->lend(transports, *planned->operation, call);
-    return driveToEnd(*planned, turn);
+    return driveToEnd(*planned, context);
   });
   reach_->takeBack(!status.ok());
   return status;
 }
 
-Status Communicator::driveToEnd(const PlannedOperation& planned, const Turn& turn) {
+Status Communicator::driveToEnd(const PlannedOperation& planned, const CallContext& context) {
   return progress_->drive({.operation = *planned.operation,
-                           .sequence = turn.sequence,
+                           .sequence = context.sequence,
                            .transports = planned.transports,
-                           .deadline = turn.deadline});
+                           .deadline = context.deadline});
 }
 
 Status Communicator::exchange(std::span<const Transfer> transfers) {
@@ -186,7 +190,7 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   HORING_TRY(guard_->mayBegin());
   PairMessages& messages = transfers.front().tag ? *tagged_messages_ : *messages_;
   const LinkSet links = messages.linksOf(transfers);
-  // Nothing is sent yet: such an error does not stick.
+  // Nothing is sent yet: an error here does not stick.
   HORING_TRY(messages.operation().begin(transfers));
   Status status = connector_->begin(links);
   if (status.ok() && !connector_->established(links)) noteMemory();
@@ -236,13 +240,13 @@ Result<Membership::Meeting> Communicator::meet(std::span<const int> members) {
   return membership_->meet(members);
 }
 
-// Both ends of a link are in the same first call.
-Status Communicator::connect(PlannedOperation& planned, const Turn& turn) {
+// Both ends of a new link are in the same call.
+Status Communicator::connect(PlannedOperation& planned, const CallContext& context) {
   LinksComingUp coming_up(membership_->rank(), *connector_, planned.links);
   HORING_TRY(progress_->drive({.operation = coming_up,
-                               .sequence = turn.sequence,
+                               .sequence = context.sequence,
                                .transports = planned.transports,
-                               .deadline = turn.deadline}));
+                               .deadline = context.deadline}));
   planner_->bind(planned);
   noteMemory();
   return {};
@@ -285,7 +289,7 @@ void Communicator::noteMemory() const {
 }
 
 uint64_t Communicator::memoryBytes() const {
-  // Between calls the control thread may be driving transports.
+  // Between calls the control thread may drive transports.
   const ExclusiveUse exclusive = guard_->enter(Use::kLook);
   if (exclusive.owns()) noteMemory();
   return memory_bytes_;

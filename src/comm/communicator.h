@@ -24,69 +24,70 @@
 
 namespace horing {
 
-// By what a communicator chooses algorithms and waits. The same on every rank, but for how it waits.
+// How a communicator chooses algorithms, and how it waits. Equal on all ranks, except the waiting.
 struct Choices {
   SelectionTable table;
-  std::string found_at{};               // for people: where the table was found; empty: it was not
-  std::optional<MachineModel> machine;  // what the machine costs, if anybody measured it
+  std::string
+      found_at{};  // for logs: where a kept table was found; empty: it was not found but built in or predicted
+  std::optional<MachineModel> machine;  // the cost model of the machine, if it was measured
   WaitPolicy wait;
+  Shares shares = {};  // empty unless the links of groups differ in speed (selection/group_shares.h)
 };
 
-// A resource. One thread drives it; what is said to be any thread's may be called from others, and so may membership().
+// A resource. Used by one thread at a time, except membership() and functions marked "Any thread".
 class Communicator {
  public:
-  // Collective; returns when all ranks have arrived and know each other, or at the deadline.
+  // Collective; returns when all ranks have arrived and introduced themselves, or at the deadline.
   static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // Who the ranks are, and the control plane between them.
+  // The ranks, and the control plane between them.
   const Membership& membership() const { return *membership_; }
-  // Memory that others reach.
+  // Memory that peers access in place.
   Reach& reach() { return *reach_; }
   const Reach& reach() const { return *reach_; }
-  // What it did.
+  // The records of its calls.
   Records& records() { return *records_; }
 
   // Returns when the output is complete. Errors after the first message are sticky.
   Status run(const Call& call);
-  // All sends and receives of a group, at once. Returns when what is received is here and what is sent is on its way.
+  // Runs all sends and receives of a group concurrently. Returns when all receives are complete and all sends are in flight.
   Status exchange(std::span<const Transfer> transfers);
-  // Any thread, once: where messages with tags come from. They go on beside other operations; it must outlive these.
+  // Any thread, once: sets the source of messages with tags, which progress beside other operations. `source` must outlive the operations.
   void setMessages(MessageSource& source) { progress_->setMessages(source); }
-  // Drives those messages alone, until none is under way or their source wants the thread back. After an error, which sticks, those
-  // that have not ended have failed.
-  // Nothing: another thread is in the communicator.
+  // Drives messages with tags alone, until none is in flight or the source wants the thread back. After an error, which sticks, all
+  // unfinished messages have failed. Returns nothing if another thread is in the communicator.
   std::optional<Status> driveMessages();
-  // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
-  // same order everywhere among calls of itself. Errors stick.
+  // An all-gather of small blobs (kMaxGatherBytes at most) through the control plane; the result is indexed by rank. Collective: all ranks
+  // make their calls in the same order. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
                                                         std::string_view what = {});
   // As Membership::meet(), while no call runs.
   Result<Membership::Meeting> meet(std::span<const int> members);
 
-  // Ends it in good order. Later calls are refused; nothing happens when it has left already.
+  // Shuts down in good order. Later calls are refused; a second leave() does nothing.
   Status leave();
-  // leave(), but returns the error that sticks; refuses to do so twice.
+  // As leave(), but returns the sticky error; a second call is refused.
   Status finalize();
-  // Any thread: makes a running and every later call fail. Returns when no call is running.
+  // Any thread: makes the running call and every later call fail. Returns when no call is running.
   void abort() { guard_->abort(); }
-  // Any thread: the sticky error, with news from the control plane if nobody else is looking.
+  // Any thread: the sticky error; checks the control plane for news unless another thread is inside.
   Status asyncError() { return guard_->asyncError(); }
-  // Something that this rank was to do before a call can begin failed for `why`: sticks, and the others hear of it. Returns the error
-  // that sticks; `why` while another thread is in a call, which ends for it.
+  // For a step before a call that failed with `why`: the error sticks and is announced to the other ranks. Returns the sticky error, or
+  // `why` while another thread is in a call, which then fails.
   Status breakOff(Status why) { return guard_->breakOff(std::move(why)); }
 
-  // Of an operation, HORING_TIMEOUT_MS or what was set since. Any thread.
+  // The timeout of an operation: HORING_TIMEOUT_MS, or a later setting. Any thread.
   int64_t timeoutMs() const { return timeout_ms_.load(std::memory_order_relaxed); }
   void setTimeoutMs(int64_t timeout_ms) { timeout_ms_.store(timeout_ms, std::memory_order_relaxed); }
-  // Not while a call runs, and with the same table on every rank: from now on these count.
+  // Replaces the choices. Not while a call runs; with the same table on every rank.
   void choose(Choices choices);
   const Choices& choices() const { return choices_; }
-  // What the table is for these ranks.
+  // The selection table applied to these ranks.
   const Selector& selector() const { return *selector_; }
-  // Any thread. While a call is inside: as of when links or plans were made last.
+  // Any thread. While a call runs, the value after links or plans were last made.
   uint64_t memoryBytes() const;
 
  private:
@@ -95,27 +96,28 @@ class Communicator {
   Status meetOthers(CommunicatorOptions options);
   Status makeLinks();
   void makeParts();
-  Status makeProgress();
+  void makeProgress();
 
-  // The number of a call, and the time that it has.
-  struct Turn {
+  // The sequence number and the deadline of a call.
+  struct CallContext {
     uint64_t sequence;
     Deadline deadline;
   };
-  // Errors: kInvalidArgument, as findBufferRules().
+  // Errors: kInvalidArgument, as for findBufferRules().
   Result<PreparedCall*> prepare(const CallSpec& spec);
-  // By a plan of this algorithm, over links; where it reaches for buffers of peers; whatever may, if peers say so, else over links.
-  Status runPlanned(const Selection& selection, const Call& call, const Turn& turn);
-  Status runOnPeerBuffers(const Selection& selection, const Call& call, const Turn& turn);
-  Status askPeersAndRun(const PreparedCall& prepared, const Call& call, const Turn& turn);
-  Status runByBestPath(PreparedCall& prepared, const Call& call, const Turn& turn, bool asks);
-  Status driveToEnd(const PlannedOperation& planned, const Turn& turn);
-  Status connect(PlannedOperation& planned, const Turn& turn);
+  // runPlanned: by a plan over links. runOnPeerBuffers: by a plan that accesses buffers of peers. askPeersAndRun: on peer buffers if all
+  // ranks can, else over links. runByBestPath: the latter if `asks`, else over links.
+  Status runPlanned(const Selection& selection, const Call& call, const CallContext& context);
+  Status runOnPeerBuffers(const Selection& selection, const Call& call, const CallContext& context);
+  Status askPeersAndRun(const PreparedCall& prepared, const Call& call, const CallContext& context);
+  Status runByBestPath(PreparedCall& prepared, const Call& call, const CallContext& context, bool asks);
+  Status driveToEnd(const PlannedOperation& planned, const CallContext& context);
+  Status connect(PlannedOperation& planned, const CallContext& context);
   void sayGoodbye();
-  // By who is inside.
+  // Called by the thread inside.
   void noteMemory() const;
 
-  // The thread of the control plane asks the first two until the membership ends.
+  // The control thread uses the first two until the membership ends.
   SteadyClock clock_;
   std::unique_ptr<Records> records_;
   std::unique_ptr<Guard> guard_;

@@ -1,4 +1,6 @@
-// How a communicator comes to be: its parts are made in the order in which they need each other.
+// The initialisation of a communicator: makes its parts in the order of their dependencies.
+#include <algorithm>
+
 #include "base/fd.h"
 #include "base/hex.h"
 #include "comm/communicator.h"
@@ -8,6 +10,8 @@ namespace horing {
 
 namespace {
 
+constexpr int64_t kSpinNs = 20'000;  // with a core of its own; after that it yields after each poll
+
 PeerBuffers::SingleCopy singleCopyOf(const Config& config) {
   using enum PeerBuffers::SingleCopy;
   return config.single_copy == "0" ? kNever : config.single_copy == "1" ? kAlways : kWhereFaster;
@@ -16,15 +20,17 @@ PeerBuffers::SingleCopy singleCopyOf(const Config& config) {
 Records::Files recordFilesOf(const CommunicatorOptions& options, const JobId& id) {
   const std::string short_id = hexText(std::span(id).first(4));
   return {.flight = {options.config.flight_dir, short_id, options.rank, options.ranks},
-          .trace_folder = options.config.trace};
+          .trace_folder = options.config.trace,
+          .metrics_folder = options.config.metrics};
 }
 
 WaitPolicy waitPolicyOf(const Membership& membership) {
   const Job& job = membership.job();
+  const int64_t wait_ns = membership.config().spin_us * 1000;
   WaitPolicy policy;
   if (!job.kernels()[job.identityOf(membership.rank()).boot_id].shares_cores)
-    policy.spin_ns = membership.config().spin_us * 1000;
-  policy.yield_ns = membership.config().yield_us * 1000;
+    policy.spin_ns = std::min(kSpinNs, wait_ns);
+  policy.yield_ns = wait_ns - policy.spin_ns;
   return policy;
 }
 
@@ -52,7 +58,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
     return made;
   }
   if (int* const failed_rank = made->membership_->options().failed_rank) *failed_rank = control.failedRank();
-  // The others need not wait for the deadline to hear of it.
+  // So that the other ranks fail at once, not at the deadline.
   if (control.status().ok()) control.announceError(status);
   return status;
 }
@@ -62,12 +68,13 @@ Status Communicator::initialise(CommunicatorOptions options) {
   HORING_TRY(checkForced(options.config));
   HORING_ASSIGN(choices_.table, SelectionTable::fromSetting(options.config.selection));
   choices_.machine = options.machine;
+  choices_.shares = options.shares;
   timeout_ms_ = operationMs(options.config.timeout_ms);
   HORING_TRY(meetOthers(std::move(options)));
   HORING_TRY(makeLinks());
   HORING_TRY(membership_->introduce(*connector_, choices_.table.digest(), deadline));
   makeParts();
-  HORING_TRY(makeProgress());
+  makeProgress();
   noteMemory();
   return {};
 }
@@ -79,6 +86,7 @@ Status Communicator::meetOthers(CommunicatorOptions options) {
   HORING_ASSIGN(membership_, Membership::join(std::move(options), clock_));
   Control& control = membership_->control();
   control.answerFrom(records_->calls(), records_->launches());
+  records_->startMetrics();
   control.onFailure([records = records_.get()](const Status& error) { records->writeFlight(error); });
   return {};
 }
@@ -108,7 +116,7 @@ Status Communicator::makeLinks() {
   return {};
 }
 
-// What the groups of the ranks decide.
+// Makes the parts that depend on the groups.
 void Communicator::makeParts() {
   const Job& job = membership_->job();
   const int rank = membership_->rank(), ranks = membership_->ranks();
@@ -123,7 +131,7 @@ void Communicator::makeParts() {
   tagged_messages_ = std::make_unique<PairMessages>(*connector_, LinkUse::kTagged, rank, ranks, slot_bytes);
 }
 
-Status Communicator::makeProgress() {
+void Communicator::makeProgress() {
   const TaggedExchange::Parts tagged{.messages = tagged_messages_->operation(),
                                      .connector = *connector_,
                                      .lent = reach_->lent(),
@@ -137,11 +145,10 @@ Status Communicator::makeProgress() {
                               .clock = clock_,
                               .timeline = records_->timeline(),
                               .timeout_ms = timeout_ms_};
-  HORING_ASSIGN(progress_, Progress::create(parts, tagged, choices_.wait));
-  return {};
+  progress_ = std::make_unique<Progress>(parts, tagged, choices_.wait);
 }
 
-// Where each rank is a process, one's output cannot be taken from another that writes into it as a thread.
+// Requires that each rank is a process: a peer thread's access to an output cannot be revoked.
 void Communicator::choose(Choices choices) {
   choices_ = std::move(choices);
   const Job& job = membership_->job();
@@ -150,7 +157,8 @@ void Communicator::choose(Choices choices) {
                                                          .table = choices_.table,
                                                          .shares_memory = membership_->sharesMemory(),
                                                          .writes_memory = job.areAllProcesses(),
-                                                         .ranks_per_core = job.shape().ranks_per_core});
+                                                         .ranks_per_core = job.shape().ranks_per_core,
+                                                         .shares = choices_.shares});
   prepared_.clear();
   if (progress_) progress_->setWaitPolicy(choices_.wait);
 }

@@ -4,14 +4,14 @@ namespace horing {
 
 namespace {
 
-// As lines of NCCL's log have it.
+// The name in NCCL's log lines.
 const char* ncclWordFor(std::string_view transport) {
   if (transport == "verbs") return "NET/IB/0";
   if (transport == "socket") return "NET/Socket/0";
   return transport == "shm" ? "SHM/direct/direct" : "P2P/direct pointer";
 }
 
-// What tools look for in NCCL's log: the network, and the way to the next rank of the ring.
+// The lines that tools parse in NCCL's log: the network, and the transport to the next rank of the ring.
 void logAsNccl(const Communicator& communicator) {
   const Membership& ranks = communicator.membership();
   const GroupMap& map = ranks.job().map();

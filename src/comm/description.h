@@ -1,14 +1,14 @@
 #pragma once
-// A communicator in words: who is where, and which algorithm serves which size.
+// A communicator as text: the placement of ranks, and the algorithm for each size.
 #include <string>
 
 #include "comm/communicator.h"
 
 namespace horing {
 
-// Several lines.
+// Returns several lines.
 std::string describe(const Communicator& communicator);
-// At HORING_DEBUG=info: where this rank is; rank 0 also describes the whole, and warns of what is not as users expect.
+// At HORING_DEBUG=info: logs the placement of this rank; rank 0 also describes the communicator and warns of unexpected configurations.
 void logWhoIsWhere(const Communicator& communicator);
 
 }  // namespace horing

@@ -22,7 +22,7 @@ std::vector<std::byte> encodeGrowth(const Growth& growth) {
   return writer.take();
 }
 
-// All want as many ranks, by one ID.
+// Checks that all ranks want the same number of ranks and pass one ID.
 Result<UniqueId> agreedId(const Blobs& parts, int ranks) {
   std::optional<UniqueId> id;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
@@ -32,7 +32,7 @@ Result<UniqueId> agreedId(const Blobs& parts, int ranks) {
     UniqueId given;
     const auto bytes = reader.raw(has_id ? given.bytes.size() : 0);
     if (!reader.complete())
-      return makeStatus(Code::kRemoteError, "what rank %zu says about the ranks to come cannot be read",
+      return makeStatus(Code::kRemoteError, "the message of rank %zu about the joining ranks is malformed",
                         rank);
     if (wanted != ranks)
       return makeStatus(Code::kInvalidUsage,

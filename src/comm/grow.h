@@ -1,5 +1,5 @@
 #pragma once
-// Lets ranks that join from elsewhere continue together with all of a communicator.
+// Lets new ranks join all ranks of a communicator.
 #include <optional>
 
 #include "base/status.h"
@@ -8,13 +8,13 @@
 namespace horing {
 
 struct Growth {
-  int ranks = 0;               // of the larger one
-  std::optional<UniqueId> id;  // that the ranks which join have; one rank of the parent at least was given it
-  bool is_used_up = false;     // this process made the ID, and its rendezvous has ended
+  int ranks = 0;               // of the larger communicator
+  std::optional<UniqueId> id;  // the ID that the new ranks have; at least one rank of the parent has it
+  bool is_used_up = false;     // this process made the ID, and the rendezvous has ended
 };
 
-// Collective over the parent's ranks, which meet as those that shrink do, whatever has become of it: what this rank creates its end from, as
-// ranks do that met by ID. Those that join create theirs with the same ID and ranks from the parent's on.
+// Collective over the parent's ranks, which meet as in a shrink, whatever state the parent is in. Returns the options with which this rank
+// creates the larger communicator, as ranks do that meet by ID. New ranks use the same ID and rank numbers from the parent's size on.
 Result<CommunicatorOptions> grow(Communicator& parent, const Growth& growth);
 
 }  // namespace horing

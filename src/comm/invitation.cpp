@@ -32,7 +32,8 @@ Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host) {
   UniqueId id;
   const auto raw = reader.raw(opened ? id.bytes.size() : 0);
   if (!reader.complete())
-    return makeStatus(Code::kRemoteError, "what rank %d says about the new rendezvous cannot be read", host);
+    return makeStatus(Code::kRemoteError, "the message of rank %d about the new rendezvous is malformed",
+                      host);
   if (!opened)
     return makeStatus(Code::kRemoteError, "rank %d could not host the rendezvous of the new communicator: %s",
                       host, why.c_str());
@@ -61,6 +62,7 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.aborted = nullptr;
   child.failed_rank = nullptr;
   child.machine = parent.choices().machine;
+  child.shares = {};
   child.is_child = true;
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));

@@ -1,5 +1,5 @@
 #pragma once
-// How the host of a rendezvous for a new communicator tells the others of it, in an all-gather.
+// How the host of a rendezvous for a new communicator sends its ID to the other ranks, in an all-gather.
 #include <functional>
 #include <span>
 #include <string_view>
@@ -10,25 +10,25 @@
 
 namespace horing {
 
-// Begins a rendezvous in this process that the ranks of this parent can reach, and returns its ID.
+// Opens a rendezvous in this process that the ranks of `parent` can reach, and returns its ID.
 using OpenRendezvous = std::function<Result<UniqueId>(const CommunicatorOptions& parent)>;
 
 inline constexpr size_t kMaxInvitationBytes = 2048;
 
-// The ID, or why there is none.
+// Encodes the ID, or the error.
 std::vector<std::byte> encodeInvitation(const Result<UniqueId>& opened);
-// kRemoteError, naming the host, where there is none or the bytes are not what they should be.
+// Errors: kRemoteError, which names the host, if it has no ID or the bytes are malformed.
 Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host);
 
-// Some of the parent's ranks meet (Membership::meet) and tell each other one thing, whatever has become of the parent. `part` is asked
-// for it once they have met. Returns what each said, by its place among the members. `what`: for messages.
+// Some of the parent's ranks meet (Membership::meet) and all-gather one blob each, whatever state the parent is in. Once they have met,
+// `part` returns this rank's blob. The result is indexed by the place among the members. `what`: for messages.
 using Part = std::function<std::vector<std::byte>()>;
 Result<std::vector<std::vector<std::byte>>> gatherAtMeeting(Communicator& parent,
                                                             std::span<const int> members, const Part& part,
                                                             std::string_view what);
 
-// What a rank creates its end from, with the configuration of the parent. Ranks that are threads stay on one hub; their team of GPUs
-// is still the parent's.
+// The options with which a rank creates the child, with the parent's configuration. Ranks that are threads get a branch of the parent's
+// hub, and for now have its GPU team.
 Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& id, int rank, int ranks);
 
 }  // namespace horing

@@ -27,7 +27,7 @@ std::vector<std::byte> toSet(int ranks, const std::vector<int>& members) {
   return set;
 }
 
-// All exclude the same ranks. Returns what the host says of the new rendezvous.
+// Checks that all exclude the same ranks. Returns the ID of the new rendezvous from the host.
 Result<UniqueId> readParts(const Blobs& parts, std::span<const std::byte> own_set,
                            const std::vector<int>& members) {
   Result<UniqueId> id = Status(Code::kInternalError, "nobody hosts");

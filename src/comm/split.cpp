@@ -1,7 +1,9 @@
 #include "comm/split.h"
 
 #include <algorithm>
+#include <tuple>
 
+#include "control/root_service.h"
 #include "control/wire.h"
 
 namespace horing {
@@ -10,21 +12,40 @@ namespace {
 
 using Blobs = std::vector<std::vector<std::byte>>;
 
-// The ranks of one color, in their new order.
-Result<std::vector<int>> membersOf(const Blobs& choices, int color) {
-  std::vector<std::pair<int, int>> members;  // key, rank
+// The ranks of one color.
+struct Members {
+  std::vector<int> ranks;  // in their new order
+  int host = -1;           // the first of the ranks that host the fewest rendezvous
+};
+
+Result<Members> membersOf(const Blobs& choices, int color) {
+  struct Member {
+    int key, rank;
+    uint32_t hosted;
+    bool operator<(const Member& other) const {
+      return std::tie(key, rank) < std::tie(other.key, other.rank);
+    }
+  };
+  std::vector<Member> members;
   for (size_t rank = 0; rank < choices.size(); ++rank) {
     WireReader reader(choices[rank]);
     const auto its_color = reader.number<int32_t>();
     const auto key = reader.number<int32_t>();
+    const auto hosted = reader.number<uint32_t>();
     if (!reader.complete())
-      return makeStatus(Code::kRemoteError, "what rank %zu says about its color cannot be read", rank);
-    if (its_color == color) members.emplace_back(key, static_cast<int>(rank));
+      return makeStatus(Code::kRemoteError, "the message of rank %zu about its color is malformed", rank);
+    if (its_color == color) members.push_back({key, static_cast<int>(rank), hosted});
   }
   std::sort(members.begin(), members.end());
-  std::vector<int> ranks;
-  for (const auto& [key, rank] : members) ranks.push_back(rank);
-  return ranks;
+  Members found;
+  uint32_t fewest = 0;
+  for (const Member& member : members) {
+    found.ranks.push_back(member.rank);
+    if (found.host >= 0 && member.hosted >= fewest) continue;
+    found.host = member.rank;
+    fewest = member.hosted;
+  }
+  return found;
 }
 
 }  // namespace
@@ -34,22 +55,25 @@ Result<std::optional<CommunicatorOptions>> split(Communicator& parent, const Spl
   WireWriter mine;
   mine.number(static_cast<int32_t>(choice.color));
   mine.number(static_cast<int32_t>(choice.key));
-  HORING_ASSIGN(const Blobs choices, parent.allGather(mine.take(), "horingCommSplit"));
-  std::vector<int> members;
+  mine.number(static_cast<uint32_t>(RootService::running()));
+  HORING_ASSIGN(const Blobs choices, parent.allGather(mine.take(), choice.what));
+  Members members;
   if (choice.color != kNoColor) {
     HORING_ASSIGN(members, membersOf(choices, choice.color));
   }
-  const bool hosts = !members.empty() && members.front() == parent.membership().rank();
+  const int rank = parent.membership().rank();
+  const bool hosts = members.host == rank;
   HORING_ASSIGN(const Blobs invitations,
                 parent.allGather(
                     hosts ? encodeInvitation(open(parent.membership().options())) : std::vector<std::byte>(),
-                    "horingCommSplit"));
-  if (members.empty()) return std::optional<CommunicatorOptions>();
-  const int host = members.front();
-  HORING_ASSIGN(const UniqueId id, decodeInvitation(invitations[static_cast<size_t>(host)], host));
-  const auto place = std::find(members.begin(), members.end(), parent.membership().rank()) - members.begin();
+                    choice.what));
+  if (members.host < 0) return std::optional<CommunicatorOptions>();
+  HORING_ASSIGN(const UniqueId id,
+                decodeInvitation(invitations[static_cast<size_t>(members.host)], members.host));
+  const std::vector<int>& ranks = members.ranks;
+  const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
   HORING_ASSIGN(CommunicatorOptions child,
-                childOf(parent, id, static_cast<int>(place), static_cast<int>(members.size())));
+                childOf(parent, id, static_cast<int>(place), static_cast<int>(ranks.size())));
   return std::optional(std::move(child));
 }
 

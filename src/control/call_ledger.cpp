@@ -10,8 +10,6 @@ namespace horing {
 
 namespace {
 
-// So long, more ranks may come into a call that some disagree about, so that the majority shows.
-constexpr int64_t kMoreCallersNs = 1'000'000'000;
 constexpr size_t kShownObstacles = 8;
 
 std::string callText(const CallReport& report) {
@@ -26,7 +24,7 @@ std::string ranksText(const std::vector<int>& ranks) {
 
 CallLedger::Case& CallLedger::caseOf(uint64_t sequence, int ranks, int64_t now_ns) {
   if (!cases_.contains(sequence) && cases_.size() == kMaxCases) {
-    // Ranks that wait say so again and again: what was not heard of for longest is over.
+    // Waiting ranks repeat their reports, so the case with the oldest report is over.
     const auto over = std::min_element(cases_.begin(), cases_.end(), [](const auto& a, const auto& b) {
       return a.second.heard_ns < b.second.heard_ns;
     });
@@ -40,10 +38,10 @@ CallLedger::Case& CallLedger::caseOf(uint64_t sequence, int ranks, int64_t now_n
 
 void CallLedger::note(Case& one, int rank, CallReport report) {
   std::optional<CallReport>& known = one.reports[static_cast<size_t>(rank)];
-  // Unasked, it has not answered the latest inquiry yet, but perhaps one before.
+  // A report that was not asked for does not answer the latest inquiry; the rank may have answered an earlier one.
   if (report.kind != CallReport::Kind::kAnswer) report.round = known ? known->round : 0;
   if (known && known->digest != 0) {
-    // Forgotten meanwhile: what it said before is still true.
+    // The rank's log has dropped the call since: its earlier report still holds.
     if (report.digest == 0) {
       known->round = report.round;
       return;
@@ -79,7 +77,7 @@ void CallLedger::report(int rank, int ranks, CallReport report, int64_t now_ns) 
   const bool first_overdue = kind == CallReport::Kind::kOverdue && one.overdue_ms == 0;
   if (first_overdue) one.overdue_ms = std::max(report.timeout_ms, 1u);
   note(one, rank, std::move(report));
-  // One question serves all whose deadline passes in the same moment.
+  // One inquiry serves all calls whose deadlines pass at the same moment.
   if (kind == CallReport::Kind::kStalled || kind == CallReport::Kind::kMismatch || first_overdue)
     ask(sequence, one, now_ns);
   if (one.callers.size() > 1) one.decide_ns = std::min(one.decide_ns, now_ns + kMoreCallersNs);
@@ -118,7 +116,7 @@ int64_t CallLedger::nextLookNs() const {
   return next_ns;
 }
 
-// The majority is right; where there is none, nobody is.
+// The majority is right. Without a majority no rank is blamed.
 CallVerdict CallLedger::disagreement(uint64_t sequence, const Case& one) {
   std::map<uint64_t, std::vector<int>> ranks_of;
   for (size_t rank = 0; rank < one.reports.size(); ++rank)
@@ -141,7 +139,8 @@ CallVerdict CallLedger::disagreement(uint64_t sequence, const Case& one) {
   return verdict;
 }
 
-// Whoever waits for a rank that will never call need not wait for any deadline. Where all leave in order nothing is looked through.
+// A rank that waits for a rank which has left will wait for ever: report it before the deadline. Costs nothing while no rank has
+// left out of order.
 std::optional<CallVerdict> CallLedger::desertion(uint64_t sequence, const Case& one,
                                                  const Attendance& attendance) const {
   if (least_left_.of(sequence) > sequence) return std::nullopt;
@@ -172,7 +171,7 @@ std::optional<CallVerdict> CallLedger::desertion(uint64_t sequence, const Case& 
 
 namespace {
 
-// The ranks at the end of the waiting: from each that waits, along whom it waits for, until one that waits for nobody.
+// The ranks at the ends of the chains of waiting: start at each waiting rank and follow what it waits for.
 std::vector<int> endOfWaiting(const std::vector<std::optional<CallReport>>& reports) {
   std::set<int> ends;
   for (size_t start = 0; start < reports.size(); ++start) {
@@ -229,7 +228,7 @@ CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attend
     if (verdict.rank < 0) verdict.rank = ranks[0];
     verdict.reason += (verdict.reason.empty() ? "" : "; ") + ranksText(ranks) + what;
   };
-  // Who does not answer first: others may not have called because they wait for it, or have heard that it is lost.
+  // Silent ranks are blamed first: the other ranks may not have called because they wait for the silent ones.
   blame(mute, formatString(" did not answer about %s: stopped, or cut off from the network", call.c_str()));
   blame(never, formatString(" never called %s", call.c_str()));
   if (verdict.reason.empty()) {

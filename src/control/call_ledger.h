@@ -1,10 +1,10 @@
 #pragma once
-// Who called what: judges from what ranks report of their calls who is to blame when they wait for each other. No I/O, no
-// clock; the rendezvous feeds it (control/rendezvous.h).
+// Finds the rank to blame when ranks wait for each other, from the ranks' reports about their calls. No I/O, no clock; the
+// rendezvous feeds it (control/rendezvous.h).
 //
-// A rank that waits reports its call. All ranks are then asked about that call; every one answers at once, whatever its
-// program does. Three verdicts can follow: ranks called different things under one number; somebody left before the call; or a
-// deadline has passed and somebody never made it. A slow rank alone is no verdict.
+// A rank that waits reports its call. The rendezvous then asks all ranks about that call; each control thread answers at once, even
+// if its program is busy. There are three verdicts: ranks made different calls under one number; a rank left before the call; or a
+// deadline has passed and a rank never made the call. A slow rank alone causes no verdict.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace horing {
 
-// To every rank: what do you know of this call?
+// An inquiry to every rank about one call.
 struct CallInquiry {
   uint64_t sequence = 0;
   uint32_t round = 0;
@@ -25,11 +25,11 @@ struct CallInquiry {
 
 struct CallVerdict {
   Code code = Code::kInvalidUsage;
-  int rank = -1;  // whom it is about; -1: no one rank
+  int rank = -1;  // the rank to blame; -1: none in particular
   std::string reason;
 };
 
-// How ranks stand to the communicator, as the rendezvous knows it. Who is not present has left.
+// The state of the ranks as the rendezvous knows it. A rank that is not present has left.
 struct Attendance {
   int ranks = 0;
   int present = 0;
@@ -38,31 +38,31 @@ struct Attendance {
 
 class CallLedger {
  public:
-  // Calls that are looked into at one time; ranks that wait are in few calls.
+  // The limit of calls under inquiry at one time. Waiting ranks are spread over few calls.
   static constexpr size_t kMaxCases = 8;
 
-  // What rank 0 <= rank < ranks says, at now_ns.
+  // Takes the report of rank 0 <= rank < ranks, received at now_ns.
   void report(int rank, int ranks, CallReport report, int64_t now_ns);
-  // What to ask all ranks. Empties the list.
+  // The inquiries to send to all ranks. Empties the list.
   std::vector<CallInquiry> takeInquiries() { return std::exchange(inquiries_, {}); }
   std::optional<CallVerdict> judge(const Attendance& attendance, int64_t now_ns) const;
-  // The rank has left in order: it will make no more calls than it has told of.
+  // The rank has left in order: it makes no calls after the ones in its last report.
   void left(int rank, int ranks);
-  // When judge() may know more though nobody says any more; INT64_MAX: never.
+  // The time at which judge() may reach a verdict without another report; INT64_MAX: never.
   int64_t nextLookNs() const;
 
  private:
-  // All that is known of one call.
+  // Everything known about one call.
   struct Case {
     std::vector<std::optional<CallReport>> reports;  // by rank, the latest
-    std::map<uint64_t, int> callers;                 // how many called what, by digest
-    int called = 0;                                  // the sum of these
-    uint32_t round = 0;                              // of the latest inquiry; 0: none yet
-    int answered = 0;                                // to it
+    std::map<uint64_t, int> callers;                 // number of callers by digest of the call
+    int called = 0;                                  // the sum of callers' values
+    uint32_t round = 0;                              // round of the latest inquiry; 0: none yet
+    int answered = 0;                                // answers to that inquiry
     int64_t asked_ns = 0;
     int64_t heard_ns = 0;
-    int64_t decide_ns = INT64_MAX;  // no longer waiting for answers, or for more ranks to call, from then on
-    uint32_t overdue_ms = 0;        // the deadline that has passed; 0: none has
+    int64_t decide_ns = INT64_MAX;  // from then on judge() waits neither for answers nor for more callers
+    uint32_t overdue_ms = 0;        // the deadline that has passed; 0: none
   };
 
   Case& caseOf(uint64_t sequence, int ranks, int64_t now_ns);
@@ -75,16 +75,16 @@ class CallLedger {
   static CallVerdict overdue(uint64_t sequence, const Case& one, const Attendance& attendance);
 
   std::map<uint64_t, Case> cases_;  // by sequence
-  // What a rank has begun: the number behind its last call, and behind its last launch (from kFirstLaunch on).
+  // What a rank has begun: one more than its last call, and one more than its last launch (from kFirstLaunch on).
   struct Begun {
     uint64_t calls = 0, launches = kFirstLaunch;
-    // Nobody tells of replays before it leaves.
+    // Ranks do not report graph replays when they leave.
     uint64_t of(uint64_t sequence) const {
       return sequence < kFirstLaunch ? calls : sequence < kFirstReplay ? launches : UINT64_MAX;
     }
   };
-  std::vector<Begun> begun_;                    // by rank, as far as it told; who leaves tells before
-  Begun least_left_{kFirstLaunch, UINT64_MAX};  // the least of those that have left
+  std::vector<Begun> begun_;                    // by rank, from its reports; a rank reports before it leaves
+  Begun least_left_{kFirstLaunch, UINT64_MAX};  // the minimum over the ranks that have left
   std::vector<CallInquiry> inquiries_;
 };
 

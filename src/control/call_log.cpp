@@ -18,7 +18,7 @@ std::string countText(uint64_t count) {
 }  // namespace
 
 uint64_t agreementDigest(const FlightRecord& record) {
-  uint64_t digest = 0x686f72696e67;  // FNV-1a's way over four numbers
+  uint64_t digest = 0x686f72696e67;  // FNV-1a over four numbers
   const auto add = [&digest](uint64_t value) {
     for (int byte = 0; byte < 8; ++byte) digest = (digest ^ (value >> (8 * byte) & 0xff)) * 0x100000001b3;
   };
@@ -73,6 +73,16 @@ RankState CallLog::state(int64_t now_ns) const {
   return state;
 }
 
+std::string CallLog::nowText() const {
+  if (exchanges_.load(std::memory_order_acquire)) return "sends and receives";
+  const uint64_t begun = recorder_.begun();
+  const std::optional<FlightRecord> record =
+      begun > recorder_.ended() ? recorder_.find(begun - 1) : std::nullopt;
+  if (!record || record->outcome != Outcome::kRunning) return {};
+  return formatString("%s #%llu (%s)", collectiveName(record->collective),
+                      static_cast<unsigned long long>(record->sequence), argumentsText(*record).c_str());
+}
+
 void CallLog::answerReplaysFrom(Replays replays) {
   const std::lock_guard lock(replays_mutex_);
   replays_ = std::move(replays);
@@ -83,7 +93,7 @@ std::vector<ReplayRuns> CallLog::replays() const {
   return replays_ ? replays_() : std::vector<ReplayRuns>();
 }
 
-// What all must call alike, the messages of kernels say.
+// What must be the same on all ranks is reported by the kernels' messages.
 void CallLog::reportReplay(CallReport& report) const {
   const ReplayNumber number = ReplayNumber::decoded(report.sequence);
   ReplayNumber first = number;
@@ -91,7 +101,7 @@ void CallLog::reportReplay(CallReport& report) const {
   ReplayRuns runs;
   for (const ReplayRuns& known : replays())
     if (known.of == first) runs = known;
-  // Numbers begin anew after so many runs: those of ranks that wait for each other are near each other.
+  // Numbers wrap around after this many runs; ranks that wait for each other are only a few runs apart.
   const auto numberBehind = [&](uint64_t count) {
     constexpr uint64_t kRuns = uint64_t{ReplayNumber::kRunMask} + 1;
     const uint64_t ahead = (count - number.run) % kRuns;
@@ -117,7 +127,7 @@ CallReport CallLog::report(uint64_t sequence) const {
     report.arguments = argumentsText(*record);
   }
   const std::lock_guard lock(mutex_);
-  // The kernels of a replay tell that they have ended also when they gave up. What is said of it then is that it waits.
+  // The kernels of a replay report the end also when they gave up. The report then says that the call waits.
   if (waits_ && waiting_sequence_ == sequence && sequence >= kFirstReplay)
     report.ended = std::min(report.ended, sequence);
   if (waiting_sequence_ == sequence && report.begun > sequence && report.ended <= sequence) {

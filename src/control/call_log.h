@@ -1,5 +1,5 @@
 #pragma once
-// What a rank remembers of its calls, for itself and for others who ask.
+// A rank's record of its calls, for its own messages and for answers to other ranks' inquiries.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -11,40 +11,48 @@
 #include "base/obstacle.h"
 #include "control/call_report.h"
 #include "control/rank_state.h"
+#include "control/wait_times.h"
 
 namespace horing {
 
-// In place of a call's number: the group of sends and receives that goes on.
+// Stands for the current group of sends and receives, in place of a call's number.
 inline constexpr uint64_t kExchange = UINT64_MAX;
 
 class CallLog {
  public:
-  // `first`: what is added to the recorder's numbers where others hear of calls.
-  explicit CallLog(uint64_t first = 0) : first_(first) {}
+  // `first` is added to the recorder's numbers in reports to other ranks. `ranks`: of the communicator, if waits are measured.
+  explicit CallLog(uint64_t first = 0, int ranks = 0) : first_(first), wait_times_(ranks) {}
 
   uint64_t first() const { return first_; }
   // Costs a few stores; see FlightRecorder.
   FlightRecorder& recorder() { return recorder_; }
   const FlightRecorder& recorder() const { return recorder_; }
 
-  // A group of sends and receives begins, and is over.
+  WaitTimes& waitTimes() { return wait_times_; }
+  const WaitTimes& waitTimes() const { return wait_times_; }
+
+  // A group of sends and receives begins; it ends.
   void beginExchange() { exchanges_.store(true, std::memory_order_release); }
   void endExchange() {
     goesOn();
     exchanges_.store(false, std::memory_order_release);
   }
 
-  // The call, or kExchange, waits, and does not wait any more. Any thread.
+  // What goes on, as text: "all_reduce #3 (1000 x float32, sum)"; empty: nothing. Any thread.
+  std::string nowText() const;
+
+  // The call, or kExchange, begins to wait; it no longer waits. Any thread.
   void waits(uint64_t sequence, Obstacle obstacle);
   void goesOn();
-  // What goes on. Any thread.
+  // The call in progress. Any thread.
   RankState state(int64_t now_ns) const;
-  // What is known of the call. Any thread.
+  // A report on the call. Any thread.
   CallReport report(uint64_t sequence) const;
-  // Of every part of a plan that has run, how often. Asked by any thread, until it is null.
+  // Sets the source of replay counts: how often each part of a plan has run. It may be called from any thread until it is replaced
+  // by null.
   using Replays = std::function<std::vector<ReplayRuns>()>;
   void answerReplaysFrom(Replays replays);
-  // What that tells. Any thread.
+  // The counts from that source. Any thread.
   std::vector<ReplayRuns> replays() const;
 
  private:
@@ -52,9 +60,10 @@ class CallLog {
 
   const uint64_t first_;
   FlightRecorder recorder_;
+  WaitTimes wait_times_;
   mutable std::mutex mutex_;
-  std::atomic<bool> exchanges_{false};  // release and acquire: with what the exchange said of itself
-  bool waits_ = false;                  // under mutex_, as the next two
+  std::atomic<bool> exchanges_{false};  // release and acquire: orders the exchange's own report
+  bool waits_ = false;                  // under mutex_, like the next two
   uint64_t waiting_sequence_ = 0;
   Obstacle obstacle_;
   mutable std::mutex replays_mutex_;

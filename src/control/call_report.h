@@ -1,5 +1,5 @@
 #pragma once
-// What a rank says of one of its calls when somebody waits. A value that travels to the rendezvous.
+// What a rank reports about one of its calls when a rank waits. A value that is sent to the rendezvous.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,7 +13,8 @@ inline constexpr size_t kMaxCallText = 96;
 inline constexpr size_t kMaxObstacleText = 512;
 inline constexpr uint32_t kMaxWaitedFor = 64;
 
-// Launches of kernels are counted apart from the calls that the host carries out: no order among the two holds for all ranks.
+// Launches of kernels are numbered separately from the calls that the host carries out: the order between the two may differ among
+// ranks.
 inline constexpr uint64_t kFirstLaunch = uint64_t{1} << 62;
 // "#3", "launch #3", "run #3 in a graph"
 inline std::string callNumberText(uint64_t sequence) {
@@ -24,23 +25,23 @@ inline std::string callNumberText(uint64_t sequence) {
 
 struct CallReport {
   enum class Kind : uint8_t {
-    kAnswer,    // it was asked
-    kStalled,   // it waits, and wants to know whether all is well
+    kAnswer,    // the answer to an inquiry
+    kStalled,   // it waits, and asks whether a rank is to blame
     kMismatch,  // a peer's data belongs to another call
     kOverdue,   // its deadline has passed
   };
   Kind kind = Kind::kAnswer;
-  uint64_t sequence = 0;  // the call that this is about
+  uint64_t sequence = 0;  // the number of the call
   uint32_t round = 0;     // kAnswer: as in the inquiry
   uint64_t begun =
       0;  // calls that this rank has begun: it never made this one if that is not above `sequence`
-  uint64_t ended = 0;  // calls that are complete here
-  // Of what all ranks must call alike; 0 when it never made the call, or too long ago to remember.
+  uint64_t ended = 0;  // calls that this rank has completed
+  // Digest of what must be the same on all ranks; 0 if the rank never made the call, or made it too long ago.
   uint64_t digest = 0;
   std::string name;                // "all_reduce"
   std::string arguments;           // "1000 x float32, sum"
-  uint32_t timeout_ms = 0;         // kOverdue: that have passed
-  std::vector<int32_t> waits_for;  // ranks, while it waits in this call
+  uint32_t timeout_ms = 0;         // kOverdue: the deadline that has passed
+  std::vector<int32_t> waits_for;  // ranks, while the call waits
   std::string obstacle;            // "lane 1 step 3 of 6 slice 2 of 16: waits for data from rank 5"
 };
 

@@ -9,12 +9,13 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "base/proof.h"
 
 namespace horing {
 
 namespace {
 
-// Bounds one call of progress(), so that a peer that never stops talking does not starve the others.
+// Bounds one call of progress(), so that a peer that sends without end does not starve the other connections.
 constexpr int kReadsPerProgress = 16;
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr std::byte kLastFrame{0};
@@ -32,8 +33,8 @@ void tuneControlSocket(int fd) {
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(IPPROTO_TCP, TCP_KEEPCNT, 4);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 25'000);
-  // What is lost while a cable is out is sent again soon after it is back, rather than at ever longer intervals: silence is
-  // judged after a few seconds.
+  // Packets lost during an outage are sent again soon after it, rather than at growing intervals: liveness (control/liveness.h)
+  // waits only a few seconds.
   set(IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1);
 }
 
@@ -48,17 +49,30 @@ Status ControlChannel::fail(Status status) {
 }
 
 Status ControlChannel::broken(int error_number) {
-  // A write says EPIPE when the other end has closed before.
+  // A write fails with EPIPE if the other end closed earlier.
   broke_ = error_number != EPIPE;
   return systemError(error_number, "the control connection broke");
 }
 
 Status ControlChannel::progress() {
-  // Reading comes first and goes on after a failed write: a last word of the peer says more than "broken
-  // pipe".
+  // Data after the proof is read in the next call: a connection that ends right after the proof has not failed the proof.
+  if (handshake_) return fail(prove());
+  // Reading comes first, and continues after a failed write: the peer's last message explains more than "broken pipe".
   const Status read = closed_ ? status_ : readSome();
   if (!read.ok()) return fail(read);
   return flush();
+}
+
+Status ControlChannel::prove() {
+  const ProofProgress proof = driveProof(fd_.get(), *handshake_);
+  if (proof.state == ProofState::kLost) {
+    closed_ = true;
+    if (proof.error != 0) return broken(proof.error);
+  }
+  if (proof.state != ProofState::kProven) return proof.why;
+  sealed_.emplace(handshake_->sendKey(), handshake_->receiveKey(), kControlFrameBytes);
+  handshake_.reset();
+  return {};
 }
 
 Status ControlChannel::readSome() {
@@ -72,7 +86,6 @@ Status ControlChannel::readSome() {
       if (arrived < 0) return broken(errno);
       return makeStatus(Code::kRemoteError, "the control connection was closed by the other end");
     }
-    heard_ = true;
     HORING_TRY(take(std::span(buffer).first(static_cast<size_t>(arrived))));
     if (static_cast<size_t>(arrived) < buffer.size()) return {};
   }
@@ -80,20 +93,11 @@ Status ControlChannel::readSome() {
 }
 
 Status ControlChannel::take(std::span<const std::byte> arrived) {
-  if (handshake_) {
-    const Result<size_t> used = handshake_->feed(arrived);
-    // Also after a refusal: a last word tells the peer what is wrong.
-    const Status written = writeHandshake();
-    if (!used.ok()) return used.status();
-    HORING_TRY(written);
-    arrived = arrived.subspan(used.value());
-  }
-  while (sealed_ && !arrived.empty()) {
+  while (!arrived.empty()) {
     HORING_ASSIGN(const size_t used, sealed_->feed(arrived));
     arrived = arrived.subspan(used);
     if (sealed_->frameReady()) HORING_TRY(takeFrame());
   }
-  if (!arrived.empty()) return makeStatus(Code::kRemoteError, "the other end spoke before it was its turn");
   return {};
 }
 
@@ -108,27 +112,7 @@ Status ControlChannel::takeFrame() {
   return {};
 }
 
-Status ControlChannel::writeHandshake() {
-  while (!handshake_->pending().empty()) {
-    const std::span<const std::byte> pending = handshake_->pending();
-    const ssize_t sent = ::send(fd_.get(), pending.data(), pending.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN)) return {};
-    if (sent < 0) return broken(errno);
-    handshake_->sent(static_cast<size_t>(sent));
-  }
-  if (handshake_->done()) {
-    sealed_.emplace(handshake_->sendKey(), handshake_->receiveKey(), kControlFrameBytes);
-    handshake_.reset();
-  }
-  return {};
-}
-
 Status ControlChannel::flush() {
-  if (handshake_) {
-    const Status written = writeHandshake();
-    if (!written.ok()) return fail(written);
-  }
   while (sealed_ && status_.ok()) {
     if (out_sent_ == out_.size()) {
       if (outbox_.empty()) break;

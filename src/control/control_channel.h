@@ -1,6 +1,5 @@
 #pragma once
-// One end of a control connection: proves the key, then carries messages of any length, sealed. Used by both
-// ends.
+// One end of a control connection: proves the key, then carries sealed messages of any length. Both ends use this class.
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -14,56 +13,54 @@
 
 namespace horing {
 
-// A message is cut into frames of at most this much text, one byte of which says whether more follows.
+// A message is cut into frames with at most this much text. One byte of each frame says whether more frames follow.
 inline constexpr size_t kControlFrameBytes = 32 * 1024;
 
-// No delay, and a dead machine at the other end is noticed within half a minute.
+// Disables Nagle's algorithm, and detects a dead machine at the other end within half a minute.
 void tuneControlSocket(int fd);
 
 using SharedMessage = std::shared_ptr<const std::vector<std::byte>>;
 
 class ControlChannel {
  public:
-  // `fd` is a non-blocking stream socket, connected or about to be. Longer messages than `max_message_bytes`
-  // are refused when they arrive.
+  // `fd` is a non-blocking stream socket, connected or connecting. Received messages longer than `max_message_bytes` are an error.
   ControlChannel(Fd fd, const Key& key, HandshakeRole role, size_t max_message_bytes);
 
-  // Moves what can be moved in both directions; never blocks. The first error is sticky. Messages that
-  // arrived complete before it can still be received.
+  // Moves as many bytes as possible in both directions; never blocks. The first error is sticky. Messages that arrived complete
+  // before the error can still be received.
   Status progress();
-  // The part of progress() that writes.
+  // The writing half of progress().
   Status flush();
 
-  // Ends this end's part: the other one reads the end of the stream, and knows that this one has not just broken.
+  // Half-closes the connection: the other end reads the end of the stream, and can tell this from a failure.
   void hangUp();
 
-  // The peer has proved the key; messages may be sent from then on.
+  // The peer has proved the key; messages may be sent.
   bool proven() const { return sealed_.has_value(); }
   void allowMessageBytes(size_t max_message_bytes) { max_message_bytes_ = max_message_bytes; }
-  // Queues a message. One message may be queued on many channels: it is sealed piece by piece as the socket
-  // takes it.
+  // Queues a message. One message may be queued on many channels: each seals it piece by piece as its socket takes it.
   void send(SharedMessage message);
   std::optional<std::vector<std::byte>> receive();
 
-  // Something waits until the socket is writable.
+  // Data waits for the socket to become writable.
   bool wantsWrite() const;
-  // The peer ended the stream, or it broke: nothing more will arrive.
+  // The peer ended the stream, or the connection broke: nothing more will arrive.
   bool closed() const { return closed_; }
-  // It ended by a failure of the network, or because somebody destroyed the socket: the process at the other end, whose end
-  // closes connections in order, may well live.
+  // The connection was ended by the network, or by a destroyed socket (`ss -K`); the process at the other end may be alive, since
+  // the kernel closes the connections of a process that ends in order.
   bool broke() const { return broke_; }
   // At least one byte of the peer has arrived.
-  bool heard() const { return heard_; }
+  bool heard() const { return !handshake_ || handshake_->heard(); }
   const Status& status() const { return status_; }
   int fd() const { return fd_.get(); }
 
  private:
   Status fail(Status status);
   Status broken(int error_number);
+  Status prove();
   Status readSome();
   Status take(std::span<const std::byte> arrived);
   Status takeFrame();
-  Status writeHandshake();
   Status sealNext();
 
   Fd fd_;
@@ -73,7 +70,6 @@ class ControlChannel {
   Status status_;
   bool closed_ = false;
   bool broke_ = false;
-  bool heard_ = false;
 
   std::deque<SharedMessage> outbox_;
   size_t outbox_offset_ = 0;    // into the first message

@@ -17,12 +17,12 @@ void ControlJournal::pass() {
 }
 
 bool ControlJournal::acknowledge(uint64_t count) {
-  if (count > said()) return false;
+  if (count > sent()) return false;
   for (; first_kept_ < count; ++first_kept_) kept_.pop_front();
   return true;
 }
 
-bool ControlJournal::sayRest(uint64_t count, ControlChannel& channel) {
+bool ControlJournal::resend(uint64_t count, ControlChannel& channel) {
   if (!reaches(count) || !acknowledge(count)) return false;
   for (const SharedMessage& message : kept_) channel.send(message);
   return true;

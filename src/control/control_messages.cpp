@@ -3,254 +3,258 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+#include "control/fields.h"
+#include "control/job_window.h"
 #include "control/root_service.h"
-#include "control/wire.h"
 
 namespace horing {
 
 namespace {
 
-enum class Kind : uint8_t {
-  kHello = 1,
-  kGather = 2,
-  kAnnounce = 3,
-  kGoodbye = 4,
-  kBeat = 5,
-  kCall = 6,
-  kReturn = 7,
-  kState = 8,
-  kPing = 9,
-  kWelcome = 17,
-  kGathered = 18,
-  kFailure = 19,
-  kClosing = 20,
-  kBeatEcho = 21,
-  kInquiry = 22,
-  kReturned = 23,
-  kStateInquiry = 24,
-  kPong = 25,
+// A message begins with its kind. control/control_journal.h says which kinds are counted.
+struct MessageKind {
+  uint8_t number = 0;
+  bool is_counted = true;
 };
+template <typename Message>
+constexpr MessageKind kKindOf{};
+// From ranks.
+template <>
+constexpr MessageKind kKindOf<HelloMessage>{1, false};
+template <>
+constexpr MessageKind kKindOf<GatherMessage>{2};
+template <>
+constexpr MessageKind kKindOf<AnnounceMessage>{3};
+template <>
+constexpr MessageKind kKindOf<GoodbyeMessage>{4};
+template <>
+constexpr MessageKind kKindOf<BeatMessage>{5, false};
+template <>
+constexpr MessageKind kKindOf<CallReport>{6};
+template <>
+constexpr MessageKind kKindOf<ReturnMessage>{7, false};
+template <>
+constexpr MessageKind kKindOf<RankState>{8};
+template <>
+constexpr MessageKind kKindOf<PingMessage>{9, false};
+template <>
+constexpr MessageKind kKindOf<Pace>{10, false};
+template <>
+constexpr MessageKind kKindOf<JobQuestion>{11, false};
+// From the rendezvous.
+template <>
+constexpr MessageKind kKindOf<WelcomeMessage>{17};
+template <>
+constexpr MessageKind kKindOf<GatheredMessage>{18};
+template <>
+constexpr MessageKind kKindOf<FailureMessage>{19};
+template <>
+constexpr MessageKind kKindOf<ClosingMessage>{20};
+template <>
+constexpr MessageKind kKindOf<BeatEchoMessage>{21, false};
+template <>
+constexpr MessageKind kKindOf<CallInquiry>{22};
+template <>
+constexpr MessageKind kKindOf<ReturnedMessage>{23, false};
+template <>
+constexpr MessageKind kKindOf<StateInquiry>{24};
+template <>
+constexpr MessageKind kKindOf<PongMessage>{25, false};
+template <>
+constexpr MessageKind kKindOf<JobAnswer>{26, false};
+
+template <typename... OfRanks, typename... OfRoot>
+constexpr bool allHaveTheirOwnKind(const std::variant<OfRanks...>*, const std::variant<OfRoot...>*) {
+  std::array numbers{kKindOf<OfRanks>.number..., kKindOf<OfRoot>.number...};
+  std::sort(numbers.begin(), numbers.end());
+  return numbers.front() != 0 && std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end();
+}
+static_assert(allHaveTheirOwnKind(static_cast<RankMessage*>(nullptr), static_cast<RootMessage*>(nullptr)));
+
+// --- The fields of each message, in wire order.
 
 constexpr size_t kMaxProcessBytes = 4 + kMaxHostText + 16;
 
-void write(WireWriter& out, const ProcessName& process) {
-  out.text(process.host, kMaxHostText);
-  out.number(process.pid);
-  out.number(process.pid_namespace);
+void fields(auto& wire, Is<ProcessName> auto& process) {
+  auto& [host, pid, pid_namespace] = process;
+  wire.text(host, kMaxHostText);
+  wire.numbers(pid, pid_namespace);
 }
 
-ProcessName readProcess(WireReader& in) {
-  ProcessName process;
-  process.host = in.text(kMaxHostText);
-  process.pid = in.number<int64_t>();
-  process.pid_namespace = in.number<uint64_t>();
-  return process;
+// An error code that this version does not know still counts as an error.
+void fields(auto& wire, Is<Code> auto& code) {
+  auto number = static_cast<uint8_t>(code);
+  wire.numbers(number);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(code)>>) {
+    code = static_cast<Code>(number);
+    if (code < Code::kUnhandledCudaError || code > Code::kTimeout) code = Code::kInternalError;
+  }
 }
 
-ReturnSecret readSecret(WireReader& in) {
-  ReturnSecret secret;
-  for (std::byte& byte : secret) byte = static_cast<std::byte>(in.number<uint8_t>());
-  return secret;
+void ranksWaitedFor(auto& wire, auto& ranks) {
+  wire.list(ranks, kMaxWaitedFor, [&](auto& rank) { wire.numbers(rank); });
 }
 
-std::vector<std::byte> readPart(WireReader& in) {
-  const std::span<const std::byte> part = in.blob(kMaxGatherBytes);
-  return {part.begin(), part.end()};
+void fields(auto& wire, Is<HelloMessage> auto& message) {
+  auto& [rank, ranks, timeout_ms, process, secret, spent_ms] = message;
+  wire.numbers(rank, ranks, timeout_ms);
+  fields(wire, process);
+  wire.raw(secret);
+  wire.numbers(spent_ms);
 }
 
-Code readCode(WireReader& in) {
-  const uint8_t code = in.number<uint8_t>();
-  const bool known =
-      code >= static_cast<uint8_t>(Code::kUnhandledCudaError) && code <= static_cast<uint8_t>(Code::kTimeout);
-  return known ? static_cast<Code>(code) : Code::kInternalError;
+void fields(auto& wire, Is<GatherMessage> auto& message) {
+  auto& [exchange, timeout_ms, part, what] = message;
+  wire.numbers(exchange, timeout_ms);
+  wire.blob(part, kMaxGatherBytes);
+  wire.text(what, kMaxCallName);
 }
 
-void writeRanks(WireWriter& out, const std::vector<int32_t>& ranks) {
-  out.number(static_cast<uint32_t>(ranks.size()));
-  for (const int32_t rank : ranks) out.number(rank);
+void fields(auto& wire, Is<AnnounceMessage> auto& message) {
+  auto& [code, reason] = message;
+  fields(wire, code);
+  wire.text(reason, kMaxReasonText);
 }
 
-// False: more than kMaxWaitedFor.
-bool readRanks(WireReader& in, std::vector<int32_t>& ranks) {
-  const uint32_t count = in.number<uint32_t>();
-  for (uint32_t i = 0; i < count && count <= kMaxWaitedFor; ++i) ranks.push_back(in.number<int32_t>());
-  return count <= kMaxWaitedFor;
+static_assert(std::is_empty_v<GoodbyeMessage> && std::is_empty_v<ClosingMessage> &&
+              std::is_empty_v<JobQuestion>);
+void fields(auto&, Is<GoodbyeMessage, ClosingMessage, JobQuestion> auto&) {}
+
+void fields(auto& wire, Is<BeatMessage> auto& message) {
+  auto& [interval_ms, received] = message;
+  wire.numbers(interval_ms, received);
 }
 
-void write(WireWriter& out, const RankState& m) {
-  out.number(static_cast<uint8_t>(m.doing));
-  out.number(m.round);
-  out.number(m.sequence);
-  out.text(m.name, kMaxCallName);
-  out.number(m.idle_ms);
-  out.number(m.overdue_ms);
-  writeRanks(out, m.takes_from);
-  writeRanks(out, m.gives_to);
+void fields(auto& wire, Is<ReturnMessage> auto& message) {
+  auto& [rank, secret, received] = message;
+  wire.numbers(rank);
+  wire.raw(secret);
+  wire.numbers(received);
 }
 
-Result<RankMessage> readState(WireReader& in) {
-  RankState m;
-  const uint8_t doing = in.number<uint8_t>();
-  m.doing = static_cast<RankState::Doing>(doing);
-  m.round = in.number<uint32_t>();
-  m.sequence = in.number<uint64_t>();
-  m.name = in.text(kMaxCallName);
-  m.idle_ms = in.number<uint32_t>();
-  m.overdue_ms = in.number<uint32_t>();
-  const bool has_ranks = readRanks(in, m.takes_from) && readRanks(in, m.gives_to);
-  if (!in.complete() || !has_ranks || doing > static_cast<uint8_t>(RankState::Doing::kExchange))
-    return makeStatus(Code::kRemoteError, "what a rank says it does is damaged");
-  return RankMessage(std::move(m));
+void fields(auto& wire, Is<RankState> auto& message) {
+  auto& [doing, round, sequence, name, idle_ms, overdue_ms, takes_from, gives_to] = message;
+  wire.numbers(doing, round, sequence);
+  wire.require(doing <= RankState::Doing::kExchange);
+  wire.text(name, kMaxCallName);
+  wire.numbers(idle_ms, overdue_ms);
+  ranksWaitedFor(wire, takes_from);
+  ranksWaitedFor(wire, gives_to);
 }
 
-void write(WireWriter& out, const CallReport& m) {
-  out.number(static_cast<uint8_t>(m.kind));
-  out.number(m.sequence);
-  out.number(m.round);
-  out.number(m.begun);
-  out.number(m.ended);
-  out.number(m.digest);
-  out.text(m.name, kMaxCallName);
-  out.text(m.arguments, kMaxCallText);
-  out.number(m.timeout_ms);
-  writeRanks(out, m.waits_for);
-  out.text(m.obstacle, kMaxObstacleText);
+void fields(auto& wire, Is<CallReport> auto& message) {
+  auto& [kind, sequence, round, begun, ended, digest, name, arguments, timeout_ms, waits_for, obstacle] =
+      message;
+  wire.numbers(kind, sequence, round, begun, ended, digest);
+  wire.require(kind <= CallReport::Kind::kOverdue);
+  wire.text(name, kMaxCallName);
+  wire.text(arguments, kMaxCallText);
+  wire.numbers(timeout_ms);
+  ranksWaitedFor(wire, waits_for);
+  wire.text(obstacle, kMaxObstacleText);
 }
 
-Result<RankMessage> readCall(WireReader& in) {
-  CallReport m;
-  const uint8_t kind = in.number<uint8_t>();
-  m.kind = static_cast<CallReport::Kind>(kind);
-  m.sequence = in.number<uint64_t>();
-  m.round = in.number<uint32_t>();
-  m.begun = in.number<uint64_t>();
-  m.ended = in.number<uint64_t>();
-  m.digest = in.number<uint64_t>();
-  m.name = in.text(kMaxCallName);
-  m.arguments = in.text(kMaxCallText);
-  m.timeout_ms = in.number<uint32_t>();
-  const bool has_ranks = readRanks(in, m.waits_for);
-  m.obstacle = in.text(kMaxObstacleText);
-  if (!in.complete() || !has_ranks || kind > static_cast<uint8_t>(CallReport::Kind::kOverdue))
-    return makeStatus(Code::kRemoteError, "a report of a call is damaged");
-  return RankMessage(std::move(m));
+void fields(auto& wire, Is<Pace> auto& message) {
+  auto& [interval_us, calls, inside_us, waits, bytes, now] = message;
+  wire.numbers(interval_us, calls, inside_us);
+  wire.list(waits, kMaxPaceWaits, [&](auto& item) {
+    auto& [wait, us] = item;
+    auto& [peer, for_room] = wait;
+    wire.numbers(peer, for_room, us);
+  });
+  wire.numbers(bytes);
+  wire.text(now, kMaxCallName + kMaxCallText);
 }
 
-struct Writer {
-  WireWriter out;
+void fields(auto& wire, Is<WelcomeMessage> auto& message) {
+  auto& [host_rank, host, ranks, return_port] = message;
+  wire.numbers(host_rank);
+  fields(wire, host);
+  wire.list(ranks, kMaxRanks, [&](auto& process) { fields(wire, process); });
+  wire.numbers(return_port);
+}
 
-  void operator()(const HelloMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kHello));
-    out.number(m.rank);
-    out.number(m.ranks);
-    out.number(m.timeout_ms);
-    write(out, m.process);
-    for (const std::byte byte : m.secret) out.number(static_cast<uint8_t>(byte));
-    out.number(m.spent_ms);
-  }
-  void operator()(const ReturnMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kReturn));
-    out.number(m.rank);
-    for (const std::byte byte : m.secret) out.number(static_cast<uint8_t>(byte));
-    out.number(m.heard);
-  }
-  void operator()(const GatherMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kGather));
-    out.number(m.exchange);
-    out.number(m.timeout_ms);
-    out.blob(m.part);
-    out.text(m.what, kMaxCallName);
-  }
-  void operator()(const AnnounceMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kAnnounce));
-    out.number(static_cast<uint8_t>(m.code));
-    out.text(m.reason, kMaxReasonText);
-  }
-  void operator()(const GoodbyeMessage&) { out.number(static_cast<uint8_t>(Kind::kGoodbye)); }
-  void operator()(const BeatMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kBeat));
-    out.number(m.interval_ms);
-    out.number(m.heard);
-  }
-  void operator()(const CallReport& m) {
-    out.number(static_cast<uint8_t>(Kind::kCall));
-    write(out, m);
-  }
-  void operator()(const RankState& m) {
-    out.number(static_cast<uint8_t>(Kind::kState));
-    write(out, m);
-  }
-  void operator()(const PingMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kPing));
-    out.number(m.number);
-  }
-  void operator()(const WelcomeMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kWelcome));
-    out.number(m.host_rank);
-    write(out, m.host);
-    out.number(static_cast<uint32_t>(m.ranks.size()));
-    for (const ProcessName& process : m.ranks) write(out, process);
-    out.number(m.return_port);
-  }
-  void operator()(const GatheredMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kGathered));
-    out.number(m.exchange);
-    out.number(static_cast<uint32_t>(m.parts.size()));
-    for (const std::vector<std::byte>& part : m.parts) out.blob(part);
-  }
-  void operator()(const FailureMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kFailure));
-    out.number(static_cast<uint8_t>(m.code));
-    out.number(m.rank);
-    out.text(m.reason, kMaxReasonText);
-  }
-  void operator()(const ClosingMessage&) { out.number(static_cast<uint8_t>(Kind::kClosing)); }
-  void operator()(const BeatEchoMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kBeatEcho));
-    out.number(m.heard);
-  }
-  void operator()(const ReturnedMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kReturned));
-    out.number(m.heard);
-  }
-  void operator()(const CallInquiry& m) {
-    out.number(static_cast<uint8_t>(Kind::kInquiry));
-    out.number(m.sequence);
-    out.number(m.round);
-  }
-  void operator()(const StateInquiry& m) {
-    out.number(static_cast<uint8_t>(Kind::kStateInquiry));
-    out.number(m.round);
-  }
-  void operator()(const PongMessage& m) {
-    out.number(static_cast<uint8_t>(Kind::kPong));
-    out.number(m.number);
-  }
-};
+void fields(auto& wire, Is<GatheredMessage> auto& message) {
+  auto& [exchange, parts] = message;
+  wire.numbers(exchange);
+  wire.list(parts, kMaxRanks, [&](auto& part) { wire.blob(part, kMaxGatherBytes); });
+}
+
+void fields(auto& wire, Is<JobAnswer> auto& message) {
+  auto& [lines] = message;
+  wire.list(lines, kMaxJobText, [&](auto& line) { wire.text(line, kMaxJobLine); });
+}
+
+void fields(auto& wire, Is<FailureMessage> auto& message) {
+  auto& [code, rank, reason] = message;
+  fields(wire, code);
+  wire.numbers(rank);
+  wire.text(reason, kMaxReasonText);
+}
+
+void fields(auto& wire, Is<BeatEchoMessage, ReturnedMessage> auto& message) {
+  auto& [received] = message;
+  wire.numbers(received);
+}
+
+void fields(auto& wire, Is<CallInquiry> auto& message) {
+  auto& [sequence, round] = message;
+  wire.numbers(sequence, round);
+}
+
+void fields(auto& wire, Is<StateInquiry> auto& message) {
+  auto& [round] = message;
+  wire.numbers(round);
+}
+
+void fields(auto& wire, Is<PingMessage, PongMessage> auto& message) {
+  auto& [number] = message;
+  wire.numbers(number);
+}
+
+// --- Encoding and decoding of all messages.
 
 template <typename Variant>
-Result<Variant> finish(const WireReader& in, Variant message) {
-  if (!in.complete()) return makeStatus(Code::kRemoteError, "a control message is damaged");
+std::vector<std::byte> encode(const Variant& message) {
+  FieldWriter wire;
+  std::visit(
+      [&]<typename Message>(const Message& each) {
+        wire.numbers(kKindOf<Message>.number);
+        fields(wire, each);
+      },
+      message);
+  return wire.take();
+}
+
+// False: the message is of another kind. It is made in its place, since g++ 12 warns of uninitialised members where a variant is moved.
+template <typename Message, typename Variant>
+bool readAs(uint8_t kind, FieldReader& wire, Variant& into) {
+  if (kind != kKindOf<Message>.number) return false;
+  fields(wire, into.template emplace<Message>());
+  return true;
+}
+
+template <typename... Messages>
+Result<std::variant<Messages...>> decode(std::span<const std::byte> bytes,
+                                         std::type_identity<std::variant<Messages...>>) {
+  FieldReader wire(bytes);
+  uint8_t kind = 0;
+  wire.numbers(kind);
+  std::variant<Messages...> message;
+  if (!(readAs<Messages>(kind, wire, message) || ...))
+    return makeStatus(Code::kRemoteError, "a control message of the unknown kind %u", unsigned{kind});
+  if (!wire.complete())
+    return makeStatus(Code::kRemoteError, "a control message of kind %u is damaged", unsigned{kind});
   return message;
 }
 
-WelcomeMessage readWelcome(WireReader& in) {
-  WelcomeMessage m;
-  m.host_rank = in.number<int32_t>();
-  m.host = readProcess(in);
-  const uint32_t ranks = in.number<uint32_t>();
-  // The list grows as it is read: a false count costs nothing.
-  for (uint32_t rank = 0; rank < ranks && !in.failed(); ++rank) m.ranks.push_back(readProcess(in));
-  m.return_port = in.number<uint16_t>();
-  return m;
-}
-
-GatheredMessage readGathered(WireReader& in) {
-  GatheredMessage m;
-  m.exchange = in.number<uint64_t>();
-  const uint32_t ranks = in.number<uint32_t>();
-  for (uint32_t rank = 0; rank < ranks && !in.failed(); ++rank) m.parts.push_back(readPart(in));
-  return m;
+template <typename Variant>
+bool isCountedKind(const Variant& message) {
+  return std::visit([]<typename Message>(const Message&) { return kKindOf<Message>.is_counted; }, message);
 }
 
 }  // namespace
@@ -271,117 +275,27 @@ ProcessName thisProcess() {
 }
 
 std::vector<std::byte> encodeMessage(const RankMessage& message) {
-  Writer writer;
-  std::visit(writer, message);
-  return writer.out.take();
+  return encode(message);
 }
 
 std::vector<std::byte> encodeMessage(const RootMessage& message) {
-  Writer writer;
-  std::visit(writer, message);
-  return writer.out.take();
+  return encode(message);
 }
 
 Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes) {
-  WireReader in(bytes);
-  switch (static_cast<Kind>(in.number<uint8_t>())) {
-    case Kind::kHello: {
-      HelloMessage m;
-      m.rank = in.number<int32_t>();
-      m.ranks = in.number<int32_t>();
-      m.timeout_ms = in.number<uint32_t>();
-      m.process = readProcess(in);
-      m.secret = readSecret(in);
-      m.spent_ms = in.number<uint32_t>();
-      return finish(in, RankMessage(std::move(m)));
-    }
-    case Kind::kGather: {
-      GatherMessage m;
-      m.exchange = in.number<uint64_t>();
-      m.timeout_ms = in.number<uint32_t>();
-      m.part = readPart(in);
-      m.what = in.text(kMaxCallName);
-      return finish(in, RankMessage(std::move(m)));
-    }
-    case Kind::kAnnounce: {
-      AnnounceMessage m;
-      m.code = readCode(in);
-      m.reason = in.text(kMaxReasonText);
-      return finish(in, RankMessage(std::move(m)));
-    }
-    case Kind::kGoodbye:
-      return finish(in, RankMessage(GoodbyeMessage{}));
-    case Kind::kBeat: {
-      BeatMessage m;
-      m.interval_ms = in.number<uint32_t>();
-      m.heard = in.number<uint64_t>();
-      return finish(in, RankMessage(m));
-    }
-    case Kind::kReturn: {
-      ReturnMessage m;
-      m.rank = in.number<int32_t>();
-      m.secret = readSecret(in);
-      m.heard = in.number<uint64_t>();
-      return finish(in, RankMessage(m));
-    }
-    case Kind::kCall:
-      return readCall(in);
-    case Kind::kState:
-      return readState(in);
-    case Kind::kPing:
-      return finish(in, RankMessage(PingMessage{in.number<uint64_t>()}));
-    default:
-      return makeStatus(Code::kRemoteError, "a control message of unknown kind");
-  }
+  return decode(bytes, std::type_identity<RankMessage>());
 }
 
 Result<RootMessage> decodeRootMessage(std::span<const std::byte> bytes) {
-  WireReader in(bytes);
-  switch (static_cast<Kind>(in.number<uint8_t>())) {
-    case Kind::kWelcome: {
-      WelcomeMessage m = readWelcome(in);
-      return finish(in, RootMessage(std::move(m)));
-    }
-    case Kind::kGathered: {
-      GatheredMessage m = readGathered(in);
-      return finish(in, RootMessage(std::move(m)));
-    }
-    case Kind::kFailure: {
-      FailureMessage m;
-      m.code = readCode(in);
-      m.rank = in.number<int32_t>();
-      m.reason = in.text(kMaxReasonText);
-      return finish(in, RootMessage(std::move(m)));
-    }
-    case Kind::kClosing:
-      return finish(in, RootMessage(ClosingMessage{}));
-    case Kind::kBeatEcho:
-      return finish(in, RootMessage(BeatEchoMessage{in.number<uint64_t>()}));
-    case Kind::kReturned:
-      return finish(in, RootMessage(ReturnedMessage{in.number<uint64_t>()}));
-    case Kind::kInquiry: {
-      CallInquiry m;
-      m.sequence = in.number<uint64_t>();
-      m.round = in.number<uint32_t>();
-      return finish(in, RootMessage(m));
-    }
-    case Kind::kStateInquiry:
-      return finish(in, RootMessage(StateInquiry{in.number<uint32_t>()}));
-    case Kind::kPong:
-      return finish(in, RootMessage(PongMessage{in.number<uint64_t>()}));
-    default:
-      return makeStatus(Code::kRemoteError, "a control message of unknown kind");
-  }
+  return decode(bytes, std::type_identity<RootMessage>());
 }
 
 bool isCounted(const RankMessage& message) {
-  return !std::holds_alternative<HelloMessage>(message) && !std::holds_alternative<BeatMessage>(message) &&
-         !std::holds_alternative<ReturnMessage>(message) && !std::holds_alternative<PingMessage>(message);
+  return isCountedKind(message);
 }
 
 bool isCounted(const RootMessage& message) {
-  return !std::holds_alternative<BeatEchoMessage>(message) &&
-         !std::holds_alternative<ReturnedMessage>(message) && !std::holds_alternative<PongMessage>(message);
+  return isCountedKind(message);
 }
 
 size_t maxRankMessageBytes() {

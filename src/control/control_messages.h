@@ -1,25 +1,27 @@
 #pragma once
-// What ranks and the rendezvous say to each other, inside sealed frames. First byte: the kind. Numbers
-// little-endian.
+// The messages between ranks and the rendezvous, inside sealed frames. First byte: the kind. Numbers are little-endian.
 //
-//   rank -> root   Hello      I am rank r of n; wait t ms for the others
-//                  Gather     my part of exchange k; wait t ms
-//                  Announce   I cannot go on, and why
-//                  Goodbye    I leave; this is no error
-//                  Beat       I am alive, and say so every t ms
-//                  Call       what I know of call k; unasked when I wait in it
-//                  Return     I am rank r still; my connection broke
-//                  State      what I do now; unasked when I wait for messages
-//                  Ping       let me hear all that is decided already
-//   root -> rank   Welcome    all have come: who they are, and who hosts the rendezvous
-//                  Gathered   all parts of exchange k
-//                  Failure    it is over for everybody, because of rank r
-//                  Closing    the rendezvous goes away; no error by itself
-//                  BeatEcho   so am I; the answer to every beat
-//                  Returned   then let us go on; the answer to a Return
-//                  Inquiry    what do you know of call k?
-//                  StateInquiry  what do you do now?
-//                  Pong       that was all; the answer to a Ping
+//   rank -> root   Hello      this is rank r of n; wait at most t ms for the other ranks
+//                  Gather     my blob for exchange k; wait at most t ms
+//                  Announce   this rank cannot continue, and why
+//                  Goodbye    this rank leaves in order
+//                  Beat       heartbeat, sent every t ms
+//                  Call       my report on call k; sent unasked while this rank waits in it
+//                  Return     this is rank r again, on a new connection
+//                  State      what this rank does now; sent unasked while it waits for messages
+//                  Ping       send me everything that is decided already
+//                  Pace       how fast my calls went in the last second, and which ranks I waited for
+//                  JobQuestion  how do all ranks fare?
+//   root -> rank   Welcome    all ranks have arrived: their processes, and the host of the rendezvous
+//                  Gathered   all blobs of exchange k
+//                  Failure    the communicator has failed because of rank r
+//                  Closing    the rendezvous closes; this alone is no error
+//                  BeatEcho   the answer to a Beat
+//                  Returned   the answer to a Return: continue
+//                  Inquiry    report on call k
+//                  StateInquiry  report what you do now
+//                  Pong       the answer to a Ping, after everything decided before it
+//                  JobAnswer  the answer to a JobQuestion
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +33,7 @@
 #include "base/status.h"
 #include "control/call_ledger.h"
 #include "control/call_report.h"
+#include "control/pace.h"
 #include "control/rank_state.h"
 
 namespace horing {
@@ -38,7 +41,7 @@ namespace horing {
 inline constexpr size_t kMaxHostText = 64;
 inline constexpr size_t kMaxReasonText = 4096;
 
-// A process as the others name it.
+// A rank's process, for messages to other ranks.
 struct ProcessName {
   std::string host;
   int64_t pid = 0;
@@ -49,7 +52,7 @@ struct ProcessName {
 };
 ProcessName thisProcess();
 
-// Made at random by a rank, known to the rendezvous alone: by this it is known when it comes back.
+// Random, made by a rank and known only to it and the rendezvous; it identifies the rank when it returns.
 using ReturnSecret = std::array<std::byte, 16>;
 
 struct HelloMessage {
@@ -58,13 +61,13 @@ struct HelloMessage {
   uint32_t timeout_ms = 0;
   ProcessName process;
   ReturnSecret secret{};
-  uint32_t spent_ms = 0;  // of timeout_ms, before the message was sent
+  uint32_t spent_ms = 0;  // part of timeout_ms that passed before the message was sent
 };
 struct GatherMessage {
   uint64_t exchange = 0;
   uint32_t timeout_ms = 0;
   std::vector<std::byte> part;
-  std::string what{};  // for people; may be empty
+  std::string what{};  // name of the exchange for error texts; may be empty
 };
 struct AnnounceMessage {
   Code code = Code::kInternalError;
@@ -73,21 +76,25 @@ struct AnnounceMessage {
 struct GoodbyeMessage {};
 struct BeatMessage {
   uint32_t interval_ms = 0;
-  uint64_t heard = 0;  // messages, see control/control_journal.h
+  uint64_t received = 0;  // number of messages received, see control/control_journal.h
 };
 struct ReturnMessage {
   int32_t rank = 0;
   ReturnSecret secret{};
-  uint64_t heard = 0;
+  uint64_t received = 0;
 };
 struct PingMessage {
   uint64_t number = 0;
 };
+struct JobQuestion {};
+struct JobAnswer {
+  std::vector<std::string> lines;  // for people
+};
 struct WelcomeMessage {
-  int32_t host_rank = -1;  // whose process hosts the rendezvous; -1: none
+  int32_t host_rank = -1;  // the rank whose process hosts the rendezvous; -1: none
   ProcessName host;
   std::vector<ProcessName> ranks;
-  uint16_t return_port = 0;  // where ranks whose connection broke may return to; 0: nowhere
+  uint16_t return_port = 0;  // the port for ranks whose connection broke; 0: none
 };
 struct GatheredMessage {
   uint64_t exchange = 0;
@@ -95,7 +102,7 @@ struct GatheredMessage {
 };
 struct FailureMessage {
   Code code = Code::kRemoteError;
-  int32_t rank = -1;  // whom it is about
+  int32_t rank = -1;  // the rank to blame
   std::string reason;
 };
 struct ClosingMessage {};
@@ -103,32 +110,33 @@ struct StateInquiry {
   uint32_t round = 0;
 };
 struct BeatEchoMessage {
-  uint64_t heard = 0;
+  uint64_t received = 0;
 };
 struct ReturnedMessage {
-  uint64_t heard = 0;
+  uint64_t received = 0;
 };
 struct PongMessage {
   uint64_t number = 0;
 };
 
 using RankMessage = std::variant<HelloMessage, GatherMessage, AnnounceMessage, GoodbyeMessage, BeatMessage,
-                                 CallReport, ReturnMessage, RankState, PingMessage>;
-using RootMessage = std::variant<WelcomeMessage, GatheredMessage, FailureMessage, ClosingMessage,
-                                 BeatEchoMessage, CallInquiry, ReturnedMessage, StateInquiry, PongMessage>;
+                                 CallReport, ReturnMessage, RankState, PingMessage, Pace, JobQuestion>;
+using RootMessage =
+    std::variant<WelcomeMessage, GatheredMessage, FailureMessage, ClosingMessage, BeatEchoMessage,
+                 CallInquiry, ReturnedMessage, StateInquiry, PongMessage, JobAnswer>;
 
-// Whether both ends count a message, see control/control_journal.h.
+// Whether both ends count the message, see control/control_journal.h.
 bool isCounted(const RankMessage& message);
 bool isCounted(const RootMessage& message);
 
 std::vector<std::byte> encodeMessage(const RankMessage& message);
 std::vector<std::byte> encodeMessage(const RootMessage& message);
 
-// Hostile bytes in, kRemoteError out.
+// Input may be hostile: returns kRemoteError for malformed bytes.
 Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes);
 Result<RootMessage> decodeRootMessage(std::span<const std::byte> bytes);
 
-// The longest message of each direction for a communicator of so many ranks.
+// The longest message of each direction for a communicator with this many ranks.
 size_t maxRankMessageBytes();
 size_t maxRootMessageBytes(int ranks);
 

@@ -12,7 +12,7 @@ std::string jsonEscaped(const std::string& text) {
     if (letter == '"' || letter == '\\') {
       escaped += {'\\', letter};
     } else if (byte < 0x20 || byte >= 0x7f) {
-      // Names and messages are ASCII; what is not stays readable, if not the same.
+      // Names and messages are ASCII; other bytes are replaced so that the file stays readable.
       escaped += formatString("\\u%04x", byte);
     } else {
       escaped += letter;
@@ -33,7 +33,7 @@ std::string operationText(const FlightRecord& record, uint64_t first) {
       outcomeName(record.outcome));
 }
 
-// The call that is not complete, and what it waits for if that has been noted.
+// The incomplete call, and its obstacle if one was recorded.
 std::string waitingText(const CallReport& open) {
   if (open.obstacle.empty()) return "null";
   std::string ranks;
@@ -43,7 +43,7 @@ std::string waitingText(const CallReport& open) {
                       jsonEscaped(open.obstacle).c_str());
 }
 
-// How often kernels have run what graphs replay, and with the number of the first of these runs.
+// How often kernels have run each part of a graph, and the number of the first run.
 std::string replaysText(const CallLog& launches) {
   std::string text;
   for (const ReplayRuns& runs : launches.replays())

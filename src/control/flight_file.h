@@ -1,5 +1,5 @@
 #pragma once
-// What a rank remembers of its calls, as a file for `horing-info trace`.
+// A rank's record of its calls as a file for `horing-info trace`.
 #include <string>
 
 #include "base/clock.h"
@@ -15,12 +15,12 @@ struct FlightFileOptions {
   int ranks = 1;
 };
 
-// Writes <folder>/horing-<job>-rank<rank>-<pid>.json and returns its path. Any thread. Several kilobytes, and 100 bytes for each part
-// of a plan that graphs ran.
+// Writes <folder>/horing-<job>-rank<rank>-<pid>.json and returns its path. Any thread. Several kilobytes, and 100 bytes for each
+// part of a plan that graphs ran.
 Result<std::string> writeFlightFile(const FlightFileOptions& options, const CallLog& calls,
                                     const CallLog& launches, const Clock& clock, const Status& error);
 
-// A text inside a JSON string, without the quotes.
+// Escapes a text for a JSON string, without the quotes.
 std::string jsonEscaped(const std::string& text);
 
 }  // namespace horing

@@ -37,10 +37,10 @@ Result<std::vector<Endpoint>> resolveHost(const HostPort& where) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   int error = ::getaddrinfo(where.host.c_str(), nullptr, &hints, &list);
-  // The name means the loopback everywhere (RFC 6761, 6.3), but a bare container has no /etc/hosts to say so.
+  // RFC 6761, 6.3: the name always means the loopback, but a bare container has no /etc/hosts that says so.
   if (error != 0 && where.host == "localhost") error = ::getaddrinfo("127.0.0.1", nullptr, &hints, &list);
   if (error != 0)
-    return makeStatus(Code::kSystemError, "the host \"%s\" of the rendezvous is not known here: %s",
+    return makeStatus(Code::kSystemError, "cannot resolve the host \"%s\" of the rendezvous: %s",
                       where.host.c_str(), ::gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, ::freeaddrinfo);
   std::vector<Endpoint> found;
@@ -54,7 +54,7 @@ Result<std::vector<Endpoint>> resolveHost(const HostPort& where) {
   return found;
 }
 
-// The interfaces are those that data connections use.
+// The same interfaces as for data connections.
 Result<std::vector<Endpoint>> localAddresses(const InterfaceChoice& choice, uint16_t port) {
   HORING_ASSIGN(const std::vector<tcp::Interface> all, tcp::listInterfaces());
   HORING_ASSIGN(const std::vector<tcp::Interface> chosen,

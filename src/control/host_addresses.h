@@ -1,5 +1,5 @@
 #pragma once
-// Addresses of hosts: of a name, and of this machine.
+// The addresses of a host name, and of this machine.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,10 +16,10 @@ struct HostPort {
 // "node-a:4711", "10.0.0.2:4711", "[2001:db8::1]:4711". `source` names the variable in errors.
 Result<HostPort> parseHostPort(std::string_view text, const char* source);
 
-// Every address of a name or numeric address, in the resolver's order; may ask DNS and take seconds.
+// All addresses of a name or numeric address, in the resolver's order; may take seconds for DNS.
 Result<std::vector<Endpoint>> resolveHost(const HostPort& where);
 
-// Which of this machine's addresses may be given to others.
+// Selects the addresses of this machine that are given to other ranks.
 struct InterfaceChoice {
   std::string family = "any";  // "any", "ipv4", "ipv6"
   std::string patterns;        // as HORING_SOCKET_IFNAME
@@ -27,7 +27,7 @@ struct InterfaceChoice {
 // Addresses of the chosen interfaces (transport/socket/interfaces.h), with `port`, the likeliest to be reached first.
 Result<std::vector<Endpoint>> localAddresses(const InterfaceChoice& choice, uint16_t port);
 
-// A link-local address that names no interface may be behind any of this machine's: it becomes one for each.
+// A link-local address without an interface becomes one address for each of this machine's interfaces.
 std::vector<Endpoint> behindEachInterface(const std::vector<Endpoint>& endpoints);
 
 }  // namespace horing

@@ -1,14 +1,13 @@
 #include "control/joined_control.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
 
+#include "control/inquiry_times.h"
 #include "control/root_connection.h"
 #include "control/root_service.h"
 
@@ -16,14 +15,10 @@ namespace horing {
 
 namespace {
 
-// The rendezvous ends an exchange at the deadline and names who is missing; it gets this long to say so.
-constexpr int64_t kVerdictMs = 2000;
-constexpr int64_t kGoodbyeMs = 1000;
-// What others wait for may take several rounds with them, as making a connection does.
+// The action of onQuestion() may need several rounds with other ranks, as making a connection does.
 constexpr int64_t kServiceNs = 50'000'000, kServicePauseNs = 1'000'000;
 constexpr int kPollMs = 1000;
-constexpr int kAbortCheckMs = 50;
-// One attempt to return. The kernel would ask a machine that does not answer again only after a second.
+// One attempt to reconnect. The kernel would repeat an unanswered SYN only after a second.
 constexpr int64_t kReturnAttemptMs = 400;
 constexpr int kReturnPauseMs = 20;
 
@@ -34,55 +29,69 @@ SharedMessage shared(const RankMessage& message) {
 }  // namespace
 
 Status JoinedControl::begin() {
-  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  news_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.valid() || !news_.valid())
-    return systemError(errno, "rank %d could not make its descriptors", options_.rank);
+  const Status begun = watchAndServe();
+  if (begun.ok()) return {};
+  return makeStatus(begun.code(), "rank %d cannot serve its connection to the rendezvous at %s: %s",
+                    options_.rank, where_.c_str(), begun.message().c_str());
+}
+
+Status JoinedControl::watchAndServe() {
+  HORING_ASSIGN(watch_, Watch::open());
+  HORING_TRY(watch_->add(channel_->fd(), EPOLLIN));
+  window_ = JobWindow::open();
+  if (window_.valid()) HORING_TRY(watch_->add(window_.fd(), EPOLLIN));
   return thread_.start("the control connection", [this] { serve(); });
+}
+
+// An event that cannot happen in the current state changes nothing: callers check before, or report it.
+void JoinedControl::note(ConnectionEvent event) {
+  state_ = nextState(state_, event).value_or(state_);
 }
 
 JoinedControl::~JoinedControl() {
   stopServing();
+  watch_.reset();  // before the descriptors that it watches are closed
 }
 
 void JoinedControl::stopServing() {
   thread_.end([this] {
     Lock lock(mutex_);
-    awaitLastWord(lock);
+    awaitDelivery(lock);
     stop_ = true;
     wakeThread();
   });
 }
 
-// A connection that holds has kGoodbyeMs for it; one that breaks may be replaced before. Bounded however often it breaks.
-void JoinedControl::awaitLastWord(Lock& lock) {
+// A connection that holds gets kGoodbyeMs; a broken one may be replaced first. The total is bounded even if connections break
+// repeatedly.
+void JoinedControl::awaitDelivery(Lock& lock) {
   const Deadline latest = Deadline::after(*options_.clock, kReturnTryMs + kGoodbyeMs);
   Deadline here_by = Deadline::after(*options_.clock, kGoodbyeMs);
-  while (!stop_ && owesWord() && !latest.passed() && !here_by.passed()) {
+  while (!stop_ && awaitsDelivery() && !latest.passed() && !here_by.passed()) {
     changed_.wait_for(lock, std::chrono::milliseconds(kAbortCheckMs));
-    if (away_) here_by = Deadline::after(*options_.clock, kGoodbyeMs);
+    if (isAway(state_)) here_by = Deadline::after(*options_.clock, kGoodbyeMs);
   }
 }
 
 void JoinedControl::wakeThread() const {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  if (watch_) watch_->wake();
 }
 
-// The thread: also after an error, since its cause may still have to be told, and there may be a goodbye to say.
+// The thread continues after an error: the cause may have to be announced, and a goodbye may follow.
 void JoinedControl::serve() {
   Lock lock(mutex_);
   while (!stop_ && !finished()) {
     const auto turned = withoutExceptions([&] { turn(lock); });
     if (!turned.ok()) runOutOfMemory(lock);
   }
-  // The rendezvous waits for a sign that its last word was heard.
-  if (root_closed_) channel_->hangUp();
+  // The rendezvous waits for a sign that its last message was received.
+  if (rootClosed()) channel_->hangUp();
   changed_.notify_all();
   runFailureAction(lock);
 }
 
-// What could not be done now may be possible later; this rank is lost all the same, and who waits for it hears so, from it or, where it
+// Memory may be available again later; this rank is lost all the same. The other ranks learn it from this rank or, if it cannot
+// send, from its silence.
 // cannot even say that, from the rendezvous, which hears nothing more.
 void JoinedControl::runOutOfMemory(Lock& lock) {
   if (!lock.owns_lock()) lock.lock();
@@ -95,19 +104,15 @@ void JoinedControl::runOutOfMemory(Lock& lock) {
 }
 
 void JoinedControl::turn(Lock& lock) {
-  if (away_ && channel_->broke()) comeBack(lock);
+  if (state_ == ConnectionState::kBroken) reconnect(lock);
   if (stop_ || finished()) return;
-  pollfd items[] = {{channel_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-  if (channel_->wantsWrite()) items[0].events |= POLLOUT;
+  watch_->change(channel_->fd(), channel_->wantsWrite() ? EPOLLIN | EPOLLOUT : EPOLLIN);
   const int64_t now_ns = options_.clock->nowNs();
   const int64_t wait_ns = wakeNs(now_ns) - now_ns;
-  const int64_t most_ms = away_ ? kAbortCheckMs : kPollMs;
+  const int64_t most_ms = isAway(state_) ? kAbortCheckMs : kPollMs;
   const int wait_ms = static_cast<int>(std::clamp<int64_t>((wait_ns + 999'999) / 1'000'000, 0, most_ms));
   lock.unlock();
-  [[maybe_unused]] const int ready = ::poll(items, 2, wait_ms);
-  uint64_t rings = 0;
-  if (items[1].revents) [[maybe_unused]]
-    const ssize_t drained = ::read(wake_.get(), &rings, sizeof rings);
+  watch_->wait(wait_ms);
   lock.lock();
   if (!stop_) progress(options_.clock->nowNs());
   runFailureAction(lock);
@@ -125,7 +130,8 @@ void JoinedControl::runFailureAction(Lock& lock) {
 
 void JoinedControl::runQuestionAction(Lock& lock) {
   const int64_t now_ns = options_.clock->nowNs();
-  if (std::exchange(was_asked_, false)) serves_until_ns_ = now_ns + kServiceNs;
+  // Counted from the first call, however late it is.
+  if (serves_until_ns_ == INT64_MAX) serves_until_ns_ = now_ns + kServiceNs;
   if (!on_question_ || now_ns >= serves_until_ns_) return;
   auto action = std::move(on_question_);
   lock.unlock();
@@ -136,23 +142,27 @@ void JoinedControl::runQuestionAction(Lock& lock) {
 
 int64_t JoinedControl::wakeNs(int64_t now_ns) const {
   const int64_t service_ns = on_question_ && now_ns < serves_until_ns_ ? now_ns + kServicePauseNs : INT64_MAX;
-  return beats() ? std::min({service_ns, next_beat_ns_, liveness_.nextLookNs()}) : service_ns;
+  return beats() ? std::min(
+                       {service_ns, visitors_until_ns_, next_beat_ns_, next_pace_ns_, liveness_.nextLookNs()})
+                 : service_ns;
 }
 
-void JoinedControl::takeChannel(std::unique_ptr<ControlChannel> channel) {
+Status JoinedControl::takeChannel(std::unique_ptr<ControlChannel> channel) {
+  if (watch_) watch_->remove(channel_->fd());
   channel_ = std::move(channel);
   channel_->allowMessageBytes(maxRootMessageBytes(std::clamp(options_.ranks, 1, kMaxRanks)));
+  return watch_ ? watch_->add(channel_->fd(), EPOLLIN) : Status();
 }
 
-// Only who beats says what it has heard, and can go on from there. After an error that the others know there is no need.
+// Only heartbeats carry the counts that a return needs. After an error that the other ranks know, no return is needed.
 bool JoinedControl::mayReturn() const {
   return channel_->broke() && welcome_ && welcome_->return_port != 0 && options_.heartbeat_ms > 0 &&
-         (status_.ok() || untold_);
+         (status_.ok() || failureIsUnknown());
 }
 
-// Connects again, and says what this rank has heard; the rendezvous' answer ends being away. Also when this rank is aborted:
-// the others are to hear of that.
-void JoinedControl::comeBack(Lock& lock) {
+// Reconnects and sends the count of received messages; the rendezvous' answer completes the return. Also when this rank is aborted,
+// because the other ranks are to learn that.
+void JoinedControl::reconnect(Lock& lock) {
   while (!stop_ && !finished()) {
     const int64_t left_ms = std::min<int64_t>(kReturnAttemptMs, back_by_->remainingMs());
     lock.unlock();
@@ -162,27 +172,34 @@ void JoinedControl::comeBack(Lock& lock) {
     if (!connected.ok()) ::poll(nullptr, 0, kReturnPauseMs);
     lock.lock();
     if (connected.ok()) {
-      takeChannel(connected.take());
-      channel_->send(shared(ReturnMessage{options_.rank, secret_, journal_.heard()}));
-      return;
+      if (const Status taken = takeChannel(connected.take()); !taken.ok()) return loseConnection(taken);
+      channel_->send(shared(ReturnMessage{options_.rank, secret_, journal_.received()}));
+      return note(ConnectionEvent::kConnected);
     }
     options_.log.info("control", "cannot return to the rendezvous yet: %s",
                       connected.status().message().c_str());
     if (how == Attempt::kRefusedHere) {
-      gone_ = true;
-      [[maybe_unused]] const Status failed = fail(connected.status());
+      loseConnection(connected.status());
     } else if (back_by_->passed()) {
       loseRoot();
     }
   }
 }
 
-// Who has left does not need it any more.
+// This machine lacks a resource, such as descriptors.
+void JoinedControl::loseConnection(const Status& why) {
+  note(ConnectionEvent::kEnded);
+  [[maybe_unused]] const Status failed =
+      fail(makeStatus(why.code(), "rank %d cannot connect to %s again: %s", options_.rank, rootName().c_str(),
+                      why.message().c_str()));
+}
+
+// A rank that has left does not need the connection.
 void JoinedControl::loseRoot() {
-  gone_ = true;
+  note(ConnectionEvent::kEnded);
   if (!left_)
-    blameRoot(
-        makeStatus(Code::kRemoteError, "%s is lost: it ended, or the network to it did", rootName().c_str()));
+    blameRoot(makeStatus(Code::kRemoteError, "%s is lost: it ended, or the network to it failed",
+                         rootName().c_str()));
 }
 
 void JoinedControl::blameRoot(Status status) {
@@ -191,45 +208,76 @@ void JoinedControl::blameRoot(Status status) {
 }
 
 void JoinedControl::progress(int64_t now_ns) {
-  if (unsaid_ && !finished()) send(AnnounceMessage{status_.code(), status_.message()});
-  unsaid_ = false;
+  if (announcement_ == Announcement::kOwed && !finished()) {
+    send(AnnounceMessage{status_.code(), status_.message()});
+    announcement_ = Announcement::kSent;
+  }
   const Status moved = channel_->progress();
-  // Who breaks the protocol is not listened to any more.
-  if (!readMessages(now_ns).ok()) gone_ = true;
+  // After a protocol violation nothing more is read from the rendezvous.
+  if (!readMessages(now_ns).ok()) note(ConnectionEvent::kEnded);
   if (!moved.ok() && !finished()) judgeChannel(moved);
-  if (!finished() && away_ && back_by_->passed()) loseRoot();
+  if (isAway(state_) && back_by_->passed()) loseRoot();
   if (!finished() && beats()) beat(now_ns);
+  if (!finished() && beats()) tellPace(now_ns);
+  receiveVisitors(now_ns);
   changed_.notify_all();
-}
-
-void JoinedControl::tellNews() {
-  // release: pairs with the acquire in status().
-  if (news_told_.exchange(true, std::memory_order_release)) return;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(news_.get(), &one, sizeof one);
 }
 
 void JoinedControl::beat(int64_t now_ns) {
   if (!liveness_.look(now_ns).empty()) {
-    gone_ = true;
-    return blameRoot(
-        makeStatus(Code::kRemoteError,
-                   "%s has not been heard of for %lld ms: stopped (SIGSTOP, a debugger), on a machine that "
-                   "hangs, or the network between it and rank %d is cut. HORING_HEARTBEAT_MS=0 turns this "
-                   "watch off",
-                   rootName().c_str(), static_cast<long long>(liveness_.patienceMs(0)), options_.rank));
+    note(ConnectionEvent::kEnded);
+    return blameRoot(makeStatus(
+        Code::kRemoteError,
+        "%s has been silent for %lld ms: stopped (SIGSTOP, a debugger), on a machine that hangs, or the "
+        "network between it and rank %d is cut. HORING_HEARTBEAT_MS=0 turns this check off",
+        rootName().c_str(), static_cast<long long>(liveness_.patienceMs(0)), options_.rank));
   }
   if (now_ns < next_beat_ns_) return;
   next_beat_ns_ = now_ns + options_.heartbeat_ms * 1'000'000;
-  send(BeatMessage{static_cast<uint32_t>(options_.heartbeat_ms), journal_.heard()});
+  send(BeatMessage{static_cast<uint32_t>(options_.heartbeat_ms), journal_.received()});
 }
 
-// What the socket does not take now the thread sends later. Goodbye is the last word.
+void JoinedControl::tellPace(int64_t now_ns) {
+  if (now_ns < next_pace_ns_) return;
+  next_pace_ns_ = now_ns + kPaceNs;
+  if (const std::optional<Pace> pace = pace_.take(*calls_, now_ns)) send(*pace);
+}
+
+void JoinedControl::receiveVisitors(int64_t now_ns) {
+  constexpr int64_t kPatienceNs = 1'000'000'000;
+  if (!window_.admit()) return;
+  if (visitors_until_ns_ == INT64_MAX) {
+    visitors_until_ns_ = beats() ? now_ns + kPatienceNs : now_ns;
+    if (beats()) send(JobQuestion{});
+  }
+  if (now_ns < visitors_until_ns_) return;
+  answerVisitors({!status_.ok()    ? status_.toString()
+                  : left_          ? "this rank has left the job"
+                  : isAway(state_) ? "the connection to the rendezvous is broken"
+                                   : "the rendezvous does not answer"});
+}
+
+// This rank's own lines, an empty line, and the lines of the rendezvous.
+void JoinedControl::answerVisitors(const std::vector<std::string>& of_root) {
+  visitors_until_ns_ = INT64_MAX;
+  std::string text = formatString("job %s: rank %d of %d (%s)", job_.c_str(), options_.rank, options_.ranks,
+                                  thisProcess().toString().c_str());
+  if (const std::string now = calls_ ? calls_->nowText() : std::string(); !now.empty()) text += " in " + now;
+  if (calls_) {
+    const CallReport open = calls_->report(calls_->recorder().ended());
+    if (!open.obstacle.empty()) text += ": " + open.obstacle;
+  }
+  text += "\n\n";
+  for (const std::string& line : of_root) text += line + "\n";
+  window_.answer(text);
+}
+
+// The thread sends later what the socket does not take now. Goodbye is the last message.
 void JoinedControl::send(const RankMessage& message) {
   if (left_) return;
   SharedMessage bytes = shared(message);
   if (isCounted(message) && options_.heartbeat_ms > 0) journal_.keep(bytes);
-  if (away_) return;
+  if (isAway(state_)) return;
   channel_->send(std::move(bytes));
   [[maybe_unused]] const Status sent = channel_->flush();
   if (channel_->wantsWrite()) wakeThread();
@@ -238,28 +286,31 @@ void JoinedControl::send(const RankMessage& message) {
 bool JoinedControl::isBehind() const {
   const Lock lock(mutex_);
   pollfd entry{channel_->fd(), POLLIN, 0};
-  return !over() && (away_ || ::poll(&entry, 1, 0) != 0);
+  return !over() && (isAway(state_) || ::poll(&entry, 1, 0) != 0);
 }
 
-// A rendezvous that closes has said all it had to say.
+// A rendezvous that closes has sent everything.
 Status JoinedControl::catchUp(Deadline deadline) {
   Lock lock(mutex_);
   if (over()) return status_;
   send(PingMessage{++asked_});
-  HORING_TRY(waitUntil(lock, deadline, "what the others decided",
-                       [this, ping = asked_] { return answered_ >= ping || root_closed_; }));
+  HORING_TRY(waitUntil(lock, deadline, "the decisions of the rendezvous",
+                       [this, ping = asked_] { return answered_ >= ping || rootClosed(); }));
   return status_;
 }
 
 Status JoinedControl::status() const {
-  // acquire: pairs with the release in tellNews().
-  if (!news_told_.load(std::memory_order_acquire)) return {};
+  // acquire: pairs with the release in fail().
+  if (!has_news_.load(std::memory_order_acquire)) return {};
   const Lock lock(mutex_);
   return status_;
 }
 
-int JoinedControl::fd() const {
-  return news_told_.load(std::memory_order_acquire) ? -1 : news_.get();
+bool JoinedControl::isOver(int64_t within_ms) const {
+  // acquire: as in status().
+  if (has_news_.load(std::memory_order_acquire) || within_ms <= 0) return has_news_;
+  Lock lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::milliseconds(within_ms), [this] { return over(); });
 }
 
 int JoinedControl::failedRank() const {
@@ -284,38 +335,39 @@ std::string JoinedControl::describeRank(int rank) const {
 
 Status JoinedControl::fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
-  tellNews();
+  // release: pairs with the acquire in status().
+  has_news_.store(true, std::memory_order_release);
+  changed_.notify_all();
   return status_;
 }
 
-// For a reason that the others are to hear. Where memory has run out the thread says it, which may find some.
+// A failure that the other ranks are to learn. Where memory has run out the thread announces it, since it may find some later.
 Status JoinedControl::giveUp(Status why) {
   const auto announce = [&]() -> Status {
     send(AnnounceMessage{why.code(), why.message()});
     return {};
   };
-  if (!finished()) unsaid_ = !withoutExceptions(announce).ok();
-  announced_ = untold_ = true;
+  announcement_ = Announcement::kSent;
+  if (!finished() && !withoutExceptions(announce).ok()) announcement_ = Announcement::kOwed;
   wakeThread();
   return fail(std::move(why));
 }
 
-// What a broken channel means, once its last messages have been read.
+// Handles a broken channel after its last messages were read.
 void JoinedControl::judgeChannel(const Status& moved) {
   if (mayReturn()) {
     options_.log.warn("control", "rank %d: %s; returning to the rendezvous", options_.rank,
                       moved.message().c_str());
-    if (!away_) back_by_ = Deadline::after(*options_.clock, kReturnTryMs);
-    away_ = true;
-    return;
+    if (!isAway(state_)) back_by_ = Deadline::after(*options_.clock, kReturnTryMs);
+    return note(ConnectionEvent::kBroke);
   }
   if (channel_->closed() || channel_->broke()) return loseRoot();
-  gone_ = true;
-  blameRoot(makeStatus(Code::kRemoteError, "%s sent what cannot be trusted: %s", rootName().c_str(),
+  note(ConnectionEvent::kEnded);
+  blameRoot(makeStatus(Code::kRemoteError, "%s sent an invalid message: %s", rootName().c_str(),
                        moved.message().c_str()));
 }
 
-// An error: the rendezvous broke the protocol.
+// An error means that the rendezvous violated the protocol.
 Status JoinedControl::readMessages(int64_t now_ns) {
   while (const std::optional<std::vector<std::byte>> bytes = channel_->receive()) {
     liveness_.heard(0, now_ns);
@@ -323,7 +375,7 @@ Status JoinedControl::readMessages(int64_t now_ns) {
     if (!message.ok())
       return fail(
           makeStatus(Code::kRemoteError, "%s: %s", rootName().c_str(), message.status().message().c_str()));
-    if (isCounted(message.value())) journal_.noteHeard();
+    if (isCounted(message.value())) journal_.noteReceived();
     HORING_TRY(handle(message.take()));
   }
   return {};
@@ -333,7 +385,7 @@ Status JoinedControl::handle(RootMessage message) {
   if (WelcomeMessage* welcome = std::get_if<WelcomeMessage>(&message)) return handleWelcome(*welcome);
   if (GatheredMessage* gathered = std::get_if<GatheredMessage>(&message)) return handleGathered(*gathered);
   if (const FailureMessage* failure = std::get_if<FailureMessage>(&message)) {
-    untold_ = false;
+    if (failureIsUnknown()) announcement_ = Announcement::kNeedless;
     if (status_.ok()) failed_rank_ = failure->rank < options_.ranks ? failure->rank : -1;
     [[maybe_unused]] const Status failed = fail(Status(failure->code, failure->reason));
     return {};
@@ -341,15 +393,17 @@ Status JoinedControl::handle(RootMessage message) {
   if (const ReturnedMessage* returned = std::get_if<ReturnedMessage>(&message))
     return handleReturned(*returned);
   if (const BeatEchoMessage* echo = std::get_if<BeatEchoMessage>(&message)) {
-    if (!journal_.acknowledge(echo->heard))
-      return fail(makeStatus(Code::kRemoteError, "%s has heard more than was said", rootName().c_str()));
+    if (!journal_.acknowledge(echo->received))
+      return fail(makeStatus(Code::kRemoteError, "%s acknowledged more messages than rank %d sent",
+                             rootName().c_str(), options_.rank));
   }
   if (const CallInquiry* inquiry = std::get_if<CallInquiry>(&message)) answer(*inquiry);
   if (const StateInquiry* inquiry = std::get_if<StateInquiry>(&message)) answer(*inquiry);
+  if (const JobAnswer* answer = std::get_if<JobAnswer>(&message)) answerVisitors(answer->lines);
   if (const PongMessage* pong = std::get_if<PongMessage>(&message)) answered_ = pong->number;
   if (std::holds_alternative<ClosingMessage>(message)) {
-    root_closed_ = true;
-    tellNews();
+    note(ConnectionEvent::kClosing);
+    has_news_.store(true, std::memory_order_release);
   }
   return {};
 }
@@ -366,18 +420,19 @@ Status JoinedControl::handleWelcome(WelcomeMessage& welcome) {
 }
 
 Status JoinedControl::handleReturned(const ReturnedMessage& returned) {
-  if (!away_ || returned.heard > journal_.said())
-    return fail(makeStatus(Code::kRemoteError, "%s does not go on where it was", rootName().c_str()));
-  if (!journal_.sayRest(returned.heard, *channel_))
+  if (!nextState(state_, ConnectionEvent::kTakenBack) || returned.received > journal_.sent())
+    return fail(makeStatus(Code::kRemoteError, "%s answered rank %d's return with a wrong count of messages",
+                           rootName().c_str(), options_.rank));
+  if (!journal_.resend(returned.received, *channel_))
     return fail(makeStatus(
         Code::kRemoteError,
-        "rank %d said more than %zu messages while its connection to the rendezvous was broken, and "
-        "cannot say all of them again",
+        "rank %d queued more than %zu messages while its connection to the rendezvous was broken, and "
+        "cannot repeat all of them",
         options_.rank, kMaxJournal));
-  away_ = false;
-  if (answered_ < asked_) send(PingMessage{asked_});  // pings are not said again of themselves
-  options_.log.info("control", "rank %d is back at the rendezvous", options_.rank);
-  // Should the connection have broken again, then progress() sees that next; it is nothing that the rendezvous did wrong.
+  note(ConnectionEvent::kTakenBack);
+  if (answered_ < asked_) send(PingMessage{asked_});  // pings are not in the journal
+  options_.log.info("control", "rank %d has returned to the rendezvous", options_.rank);
+  // If the connection has broken again, progress() sees that next; it is not an error of the rendezvous.
   [[maybe_unused]] const Status flushed = channel_->flush();
   return {};
 }
@@ -397,15 +452,15 @@ Status JoinedControl::waitUntil(Lock& lock, Deadline deadline, const char* what,
                           options_.abort};
   while (!done()) {
     HORING_TRY(status_);
-    // Only now: what was waited for and the closing may arrive together.
-    if (root_closed_)
+    // Checked only now: the awaited answer and the Closing message may arrive together.
+    if (rootClosed())
       return fail(makeStatus(Code::kRemoteError, "%s closed it while rank %d waited for %s",
                              rootName().c_str(), options_.rank, what));
     if (patience.aborted())
       return giveUp(
           makeStatus(Code::kInvalidUsage, "rank %d was aborted while it waited for %s", options_.rank, what));
     if (patience.over())
-      return giveUp(makeStatus(Code::kTimeout, "rank %d waited in vain for %s: %s does not answer",
+      return giveUp(makeStatus(Code::kTimeout, "rank %d timed out waiting for %s: %s does not answer",
                                options_.rank, what, rootName().c_str()));
     const int wait_ms = std::min(patience.deadline.remainingMs(), options_.abort ? kAbortCheckMs : kPollMs);
     changed_.wait_for(lock, std::chrono::milliseconds(wait_ms));
@@ -416,7 +471,7 @@ Status JoinedControl::waitUntil(Lock& lock, Deadline deadline, const char* what,
 Status JoinedControl::arrive(Deadline deadline) {
   Lock lock(mutex_);
   const int64_t now_ns = options_.clock->nowNs();
-  // An error names the whole time, which is what the user has set.
+  // The error names the whole timeout, which is the value that the user set.
   const auto timeout_ms = static_cast<uint32_t>(std::clamp<int64_t>(options_.timeout_ms, 0, INT32_MAX));
   const auto left_ms = static_cast<uint32_t>(deadline.remainingMs());
   send(HelloMessage{.rank = options_.rank,
@@ -440,9 +495,9 @@ Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<c
   HORING_TRY(status_);
   if (mine.size() > kMaxGatherBytes)
     return fail(makeStatus(Code::kInvalidArgument,
-                           "rank %d gave %zu bytes to an exchange: at most %zu are possible", options_.rank,
+                           "rank %d gave %zu bytes to an exchange, which takes at most %zu", options_.rank,
                            mine.size(), kMaxGatherBytes));
-  if (left_ || root_closed_)
+  if (left_ || rootClosed())
     return fail(makeStatus(Code::kInvalidUsage, "rank %d began exchange %llu after %s", options_.rank,
                            static_cast<unsigned long long>(exchange_),
                            left_ ? "it had left" : "the rendezvous was closed"));
@@ -458,17 +513,18 @@ Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<c
 
 void JoinedControl::announceError(const Status& error) {
   const Lock lock(mutex_);
-  if (announced_ || left_ || error.ok()) return;
-  // What it learned from the others they know already.
+  if (left_ || error.ok()) return;
+  // An error received from the rendezvous is known to the other ranks already.
   if (status_.ok()) [[maybe_unused]]
     const Status why = giveUp(error);
-  announced_ = true;
 }
 
 void JoinedControl::answerFrom(const CallLog& calls, const CallLog& launches) {
   const Lock lock(mutex_);
   calls_ = &calls;
   launches_ = &launches;
+  next_pace_ns_ = options_.clock->nowNs();
+  wakeThread();
 }
 
 void JoinedControl::onFailure(std::function<void(const Status& error)> action) {
@@ -482,7 +538,7 @@ void JoinedControl::onQuestion(std::function<void()> action) {
 }
 
 void JoinedControl::answer(const CallInquiry& inquiry) {
-  was_asked_ = true;
+  serves_until_ns_ = INT64_MAX;
   CallReport report;
   report.sequence = inquiry.sequence;
   if (calls_) report = (inquiry.sequence < kFirstLaunch ? calls_ : launches_)->report(inquiry.sequence);
@@ -491,7 +547,7 @@ void JoinedControl::answer(const CallInquiry& inquiry) {
 }
 
 void JoinedControl::answer(const StateInquiry& inquiry) {
-  was_asked_ = true;
+  serves_until_ns_ = INT64_MAX;
   RankState state;
   if (calls_) state = calls_->state(options_.clock->nowNs());
   state.round = inquiry.round;
@@ -515,7 +571,7 @@ void JoinedControl::leave() {
     left_ = true;
     wakeThread();
   }
-  // The other end closes when it has read the goodbye; closing earlier could take the word back (TCP reset).
+  // The other end closes after it has read the goodbye; closing earlier could discard it (TCP reset).
   stopServing();
 }
 

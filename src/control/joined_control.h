@@ -1,5 +1,5 @@
 #pragma once
-// A rank's end of the control plane once it is connected: its thread, and what that shares with the threads of the caller.
+// A rank's end of the control plane once it is connected: its thread, and the state that this shares with the callers' threads.
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -11,25 +11,33 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/hex.h"
 #include "base/no_memory.h"
 #include "base/service_thread.h"
+#include "base/watch.h"
+#include "control/connection_state.h"
 #include "control/control.h"
 #include "control/control_channel.h"
 #include "control/control_journal.h"
 #include "control/control_messages.h"
+#include "control/job_window.h"
 #include "control/liveness.h"
+#include "control/pace.h"
 
 namespace horing {
 
-// Every member function takes mutex_, but for those whose comment says that it is held.
+// Every member function takes mutex_, except where a comment says that the caller holds it.
 class JoinedControl final : public Control {
  public:
   JoinedControl(const JoinOptions& options, const UniqueIdParts& parts,
                 std::unique_ptr<ControlChannel> channel)
-      : options_(options), where_(parts.roots.front().text()), key_(jobKey(parts, "control")) {
-    [[maybe_unused]] const Status& made = noMemory();  // while there is memory for its text
+      : options_(options),
+        where_(parts.roots.front().text()),
+        job_(hexText(std::span(parts.job).first(4))),
+        key_(jobKey(parts, "control")) {
+    [[maybe_unused]] const Status& made = noMemory();  // made now, while there is memory for its text
     randomBytes(secret_);
-    takeChannel(std::move(channel));
+    [[maybe_unused]] const Status taken = takeChannel(std::move(channel));  // nothing watches it yet
   }
   ~JoinedControl() override;
 
@@ -44,7 +52,7 @@ class JoinedControl final : public Control {
   bool isBehind() const override;
   Status catchUp(Deadline deadline) override;
   Status status() const override;
-  int fd() const override;
+  bool isOver(int64_t within_ms) const override;
   int failedRank() const override;
   void announceError(const Status& error) override;
   void leave() override;
@@ -58,30 +66,39 @@ class JoinedControl final : public Control {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
+  Status watchAndServe();
   void serve();
   void turn(Lock& lock);
   void runOutOfMemory(Lock& lock);
   void runFailureAction(Lock& lock);
   void runQuestionAction(Lock& lock);
   void stopServing();
-  // mutex_ is held in all that follow.
-  bool over() const { return root_closed_ || !status_.ok(); }
-  // Nothing more will be heard or can be said.
-  bool finished() const { return root_closed_ || gone_; }
-  // A last word was said, and nothing shows that it has arrived.
-  bool owesWord() const { return !finished() && (untold_ || left_); }
-  bool beats() const { return status_.ok() && !away_ && !left_; }
+  // The caller holds mutex_ for all functions below.
+  bool over() const { return rootClosed() || !status_.ok(); }
+  bool rootClosed() const { return state_ == ConnectionState::kClosed; }
+  bool finished() const { return isFinished(state_); }
+  // This rank failed, and the other ranks may not know of any failure yet.
+  bool failureIsUnknown() const {
+    return announcement_ == Announcement::kOwed || announcement_ == Announcement::kSent;
+  }
+  // The last message was sent, and its arrival is not confirmed.
+  bool awaitsDelivery() const { return !finished() && (failureIsUnknown() || left_); }
+  bool beats() const { return status_.ok() && !isAway(state_) && !left_; }
+  void note(ConnectionEvent event);
   int64_t wakeNs(int64_t now_ns) const;
   void wakeThread() const;
-  void takeChannel(std::unique_ptr<ControlChannel> channel);
+  Status takeChannel(std::unique_ptr<ControlChannel> channel);
   void progress(int64_t now_ns);
   bool mayReturn() const;
-  void comeBack(Lock& lock);
+  void reconnect(Lock& lock);
   void loseRoot();
+  void loseConnection(const Status& why);
   void blameRoot(Status status);
-  void awaitLastWord(Lock& lock);
-  void tellNews();
+  void awaitDelivery(Lock& lock);
   void beat(int64_t now_ns);
+  void tellPace(int64_t now_ns);
+  void receiveVisitors(int64_t now_ns);
+  void answerVisitors(const std::vector<std::string>& of_root);
   void send(const RankMessage& message);
   Status fail(Status status);
   Status giveUp(Status why);
@@ -99,42 +116,47 @@ class JoinedControl final : public Control {
 
   JoinOptions options_;
   std::string where_;
+  std::string job_;  // as in names of files
   Key key_;
   ReturnSecret secret_;
-  Fd wake_;  // written to make the thread look again
-  Fd news_;  // written once, when over() becomes true
+  JobWindow window_;
+  std::unique_ptr<Watch> watch_;  // of the thread: the connection, and wake-ups by other threads
   ServiceThread thread_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // something that a waitUntil() may wait for
-  std::atomic<bool> news_told_{false};
+  mutable std::condition_variable changed_;  // a condition of waitUntil() or isOver() may have changed
+  std::atomic<bool> has_news_{false};        // over() is true
   bool stop_ = false;
   std::unique_ptr<ControlChannel> channel_;
   Endpoint return_to_;
   ControlJournal journal_;
-  // The connection broke, and no other one has taken its place yet: what is to be said is kept.
-  bool away_ = false;
-  std::optional<Deadline> back_by_;
-  Liveness liveness_;  // of the rendezvous, member 0
+  ConnectionState state_ = ConnectionState::kUp;
+  std::optional<Deadline> back_by_;  // while the connection is broken
+  Liveness liveness_;                // of the rendezvous, which is member 0
   int64_t next_beat_ns_ = INT64_MAX;
+  PaceMeter pace_;
+  int64_t next_pace_ns_ = INT64_MAX;
+  int64_t visitors_until_ns_ = INT64_MAX;  // when they are answered without the rendezvous
   Status status_;
   int failed_rank_ = -1;
-  bool announced_ = false;
-  bool unsaid_ = false;  // there was no memory for the announcement of status_
-  bool untold_ = false;  // announced an error, and has not heard of any failure since
-  bool left_ = false;    // said goodbye; the rendezvous closes the connection when it has heard that
-  bool root_closed_ = false;
-  bool gone_ = false;  // the connection is over, and no other one will take its place
+  // Whether the other ranks know status_, if it is this rank's own failure.
+  enum class Announcement : uint8_t {
+    kNone,
+    kOwed,     // not sent for want of memory
+    kSent,     // sent, but the connection may have broken
+    kNeedless  // the rendezvous has announced a failure since
+  };
+  Announcement announcement_ = Announcement::kNone;
+  bool left_ = false;  // sent Goodbye; the rendezvous closes the connection when it has received it
 
   const CallLog* calls_ = nullptr;
   const CallLog* launches_ = nullptr;
   std::function<void(const Status&)> on_failure_;
   std::function<void()> on_question_;
-  bool was_asked_ = false;
-  int64_t serves_until_ns_ = INT64_MIN;  // with on_question_
+  int64_t serves_until_ns_ = INT64_MIN;  // with on_question_; INT64_MAX: an inquiry has just arrived
   std::optional<WelcomeMessage> welcome_;
-  uint64_t exchange_ = 1;              // the next one
-  uint64_t asked_ = 0, answered_ = 0;  // the last ping, the last pong
+  uint64_t exchange_ = 1;              // the number of the next exchange
+  uint64_t asked_ = 0, answered_ = 0;  // number of the last ping sent, and of the last pong received
   std::optional<std::vector<std::vector<std::byte>>> gathered_;
 };
 

@@ -5,8 +5,7 @@
 
 namespace horing {
 
-// `ranks` ascending. Runs of three or more become ranges; after 16 entries only the number of the rest is
-// given.
+// `ranks` is ascending. Runs of three or more become ranges; after 16 entries only the number of the rest is given.
 std::string rankList(std::span<const int> ranks);
 
 }  // namespace horing

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "control/job_window.h"
 #include "control/rank_list.h"
 #include "control/root_service.h"
 
@@ -42,14 +43,14 @@ Status Rendezvous::judge(const HelloMessage& hello) const {
                       who.c_str(), hello.ranks, hello.ranks - 1);
   if (ranks_ > 0 && members_[static_cast<size_t>(hello.rank)].presence != Presence::kAwaited)
     return makeStatus(Code::kInvalidUsage,
-                      "two processes came as one rank: %s and %s. Give every process a rank of its own, and "
-                      "every communicator an ID of its own",
+                      "two processes joined as one rank: %s and %s. Give every process a different rank, and "
+                      "every communicator a different ID",
                       name(hello.rank).c_str(), who.c_str());
   return {};
 }
 
 Status Rendezvous::hello(const HelloMessage& hello, int64_t now_ns) {
-  // A communicator that runs is not to be broken by a process that comes late with a copy of its ID.
+  // A process that comes late with a copy of the ID must not break a running communicator.
   if (complete()) {
     const Status judged = judge(hello);
     return judged.ok() ? makeStatus(Code::kInvalidUsage, "the communicator is complete") : judged;
@@ -79,7 +80,7 @@ Status Rendezvous::hello(const HelloMessage& hello, int64_t now_ns) {
   return {};
 }
 
-// The exchange ends with the first rank whose patience ends.
+// The exchange ends with the earliest deadline of its ranks.
 void Rendezvous::expect(uint32_t timeout_ms, uint32_t spent_ms, int64_t now_ns) {
   if (!deadline_ns_) late_ns_ = now_ns + kLateMs * 1'000'000;
   timeout_ms = std::min(timeout_ms, kLongestTimeoutMs);
@@ -105,7 +106,7 @@ void Rendezvous::welcome() {
 }
 
 Status Rendezvous::gather(int rank, GatherMessage message, int64_t now_ns) {
-  if (failed_) return {};  // it has been told, or will be in a moment
+  if (failed_) return {};  // the rank has the failure, or gets it in a moment
   Member& giver = member(rank);
   if (!complete() || message.exchange != exchange_ || giver.gave)
     return makeStatus(Code::kRemoteError, "it took part in exchange %llu while %llu was going on",
@@ -164,9 +165,9 @@ void Rendezvous::goodbye(int rank) {
   ledger_.left(rank, ranks_);
   --present_;
   if (!complete() || gave_ > 0)
-    fail(
-        Code::kRemoteError, rank,
-        formatString("%s left while others waited for it in %s", name(rank).c_str(), exchangeText().c_str()));
+    fail(Code::kRemoteError, rank,
+         formatString("%s left while other ranks waited for it in %s", name(rank).c_str(),
+                      exchangeText().c_str()));
 }
 
 void Rendezvous::lost(int rank, const std::string& why) {
@@ -186,8 +187,8 @@ void Rendezvous::silent(std::span<const int> ranks, int64_t silence_ms) {
                                              member(ranks[0]).process.toString().c_str());
   fail(Code::kRemoteError, ranks[0],
        formatString(
-           "%s %s not been heard of for %lld ms: stopped (SIGSTOP, a debugger), on a machine that hangs, or "
-           "cut off from the network. HORING_HEARTBEAT_MS=0 turns this watch off",
+           "%s %s been silent for %lld ms: stopped (SIGSTOP, a debugger), on a machine that hangs, or "
+           "cut off from the network. HORING_HEARTBEAT_MS=0 turns this check off",
            who.c_str(), one ? "has" : "have", static_cast<long long>(silence_ms)));
 }
 
@@ -223,6 +224,56 @@ void Rendezvous::tell(int rank, RankState state, int64_t now_ns) {
   judgeCalls(now_ns);
 }
 
+void Rendezvous::fared(int rank, const Pace& pace, int64_t now_ns) {
+  if (failed_ || !complete()) return;
+  const auto share_node = [this](int one, int other) {
+    return member(one).process.host == member(other).process.host;
+  };
+  paces_.tell(rank, {ranks_, share_node}, pace, now_ns);
+  member(rank).pace = pace;
+  member(rank).pace_ns = now_ns;
+}
+
+std::vector<std::string> Rendezvous::jobLines(int64_t now_ns) const {
+  std::vector<std::string> lines;
+  for (const PaceFinding& finding : paces_.lasting()) lines.push_back(text(finding, true));
+  if (lines.empty()) lines.emplace_back("no rank makes the others wait for long");
+  size_t bytes = 0;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (bytes > kMaxJobText / 2) {
+      lines.push_back(formatString("... and %d more ranks", ranks_ - rank));
+      break;
+    }
+    const Member& each = members_[static_cast<size_t>(rank)];
+    const bool is_recent = now_ns - each.pace_ns <= 3 * kPaceNs;
+    lines.push_back(name(rank) + ": " + (is_recent ? paceText(each.pace) : "no calls"));
+    bytes += lines.back().size();
+  }
+  return lines;
+}
+
+std::vector<std::string> Rendezvous::takePaceNews() {
+  std::vector<std::string> news;
+  for (const PaceFinding& finding : paces_.takeBegun()) news.push_back(text(finding, true));
+  for (const PaceFinding& finding : paces_.takeEnded()) news.push_back(text(finding, false));
+  return news;
+}
+
+std::string Rendezvous::text(const PaceFinding& finding, bool lasts) const {
+  const double percent = 100 * finding.share;
+  const std::string who = name(finding.rank);
+  if (finding.to < 0)
+    return lasts ? formatString(
+                       "%s comes late: in each call the others wait %.3g ms for it, %.0f %% of the time",
+                       who.c_str(), static_cast<double>(finding.per_call_us) / 1000, percent)
+                 : formatString("%s does not come late any more", who.c_str());
+  const std::string path = formatString("from %s to %s", who.c_str(), name(finding.to).c_str());
+  return lasts ? formatString(
+                     "data moves slowly %s: both wait for that %.0f %% of the time, longer than others do",
+                     path.c_str(), percent)
+               : formatString("data does not move slowly any more %s", path.c_str());
+}
+
 void Rendezvous::judgeCalls(int64_t now_ns) {
   if (failed_) return;
   const Attendance attendance{ranks_, present_,
@@ -232,7 +283,7 @@ void Rendezvous::judgeCalls(int64_t now_ns) {
   if (verdict) fail(verdict->code, verdict->rank, verdict->reason);
 }
 
-// Of what is under way now.
+// Of the exchange in progress.
 bool Rendezvous::came(int rank) const {
   const Member& m = members_[static_cast<size_t>(rank)];
   return exchange_ == 0 ? m.presence != Presence::kAwaited : m.gave;

@@ -1,6 +1,6 @@
 #pragma once
-// What the rendezvous knows and decides, without any I/O: who has come, the exchange that is going on, and
-// the first thing that went wrong. control/root_service.cpp feeds it and sends what it says.
+// The decisions of the rendezvous, without any I/O: arrivals, the current exchange, and the first failure. control/root_service.cpp
+// feeds it and sends its messages.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -12,64 +12,71 @@
 #include "control/call_ledger.h"
 #include "control/control_channel.h"
 #include "control/control_messages.h"
+#include "control/pace_judge.h"
 #include "control/wait_graph.h"
 
 namespace horing {
 
-// Exchange 0 is the arrival of all ranks; 1, 2, ... are all-gathers. Times are nanoseconds of one monotonic
-// clock.
+// Exchange 0 is the arrival of all ranks; 1, 2, ... are all-gathers. Times are nanoseconds of one monotonic clock.
 class Rendezvous {
  public:
-  // Ranks are told of the port to which they may return.
+  // The port to which ranks may return, sent in Welcome.
   explicit Rendezvous(ProcessName host, uint16_t return_port = 0)
       : host_(std::move(host)), return_port_(return_port) {}
 
-  // A process says who it is. An error is for that process only to read; where it ends the communicator for
-  // everybody, the others hear of it through takeBroadcasts().
+  // A process introduces itself. An error is for that process only; if it ends the communicator for all ranks, the others receive
+  // it through takeBroadcasts().
   Status hello(const HelloMessage& hello, int64_t now_ns);
-  // The next six take the rank that a hello() accepted. An error from gather() means that the rank broke the
-  // protocol.
+  // The next seven take the rank that a hello() accepted. An error from gather() means that the rank violated the protocol.
   Status gather(int rank, GatherMessage message, int64_t now_ns);
   void announce(int rank, const AnnounceMessage& message);
   void goodbye(int rank);
   void lost(int rank, const std::string& why);
-  // What a rank knows of a call.
+  // A rank's report on a call.
   void report(int rank, CallReport report, int64_t now_ns);
-  // What a rank does.
+  // A rank's report on its activity.
   void tell(int rank, RankState state, int64_t now_ns);
-  // Present ranks, not empty, that nobody has heard of for so long.
+  // The pace of a rank in the last second.
+  void fared(int rank, const Pace& pace, int64_t now_ns);
+  // Present ranks, not empty, that have been silent for this long.
   void silent(std::span<const int> ranks, int64_t silence_ms);
 
-  // Ends an exchange whose time is up, and waiting for more reports.
+  // Ends an exchange whose deadline has passed, and the waiting for more reports.
   void tick(int64_t now_ns);
-  // Once in an exchange that takes long: whom it waits for, which is no error yet; empty: nothing to tell.
+  // Once in an exchange that takes long: the missing ranks, which is no error yet; empty: none.
   std::string takeLate(int64_t now_ns);
-  // When to call these two; INT64_MAX: not before something else happens.
+  // The ranks that make others wait, which is no error: a line for each when that has lasted, and when it ends. Empties the list.
+  std::vector<std::string> takePaceNews();
+  // The pace of all ranks, for people: a line for each rank that makes others wait, and one for each rank.
+  std::vector<std::string> jobLines(int64_t now_ns) const;
+  // When to call tick() and takeLate(); INT64_MAX: not before another event.
   int64_t nextTickNs() const;
 
-  // Something odd that might explain why a rank does not arrive; told when it does not.
+  // An event that might explain why a rank does not arrive; added to the error if it does not.
   void noteTrouble(std::string trouble) { trouble_ = std::move(trouble); }
-  // Whoever has not come yet cannot come.
+  // Ranks that have not arrived yet cannot arrive any more.
   void cannotTakeMore(const Status& why);
 
-  // Messages for every rank that is present, in order. Empties the list.
+  // The messages for all present ranks, in order. Empties the list.
   std::vector<SharedMessage> takeBroadcasts() { return std::exchange(broadcasts_, {}); }
 
   bool anyoneCame() const { return arrived_ > 0; }
   bool complete() const { return ranks_ > 0 && arrived_ == ranks_; }
   bool failed() const { return failed_; }
-  // It has failed, and as many ranks as there are to be have been told: nobody is left who might come and ask.
+  // It has failed, and all ranks have received that: no rank is left that might come and ask.
   bool everyoneKnows() const { return failed_ && ranks_ > 0 && arrived_ + refused_ >= ranks_; }
-  // Ranks that came and are neither gone nor lost.
+  // Ranks that arrived and have neither left nor been lost.
   int present() const { return present_; }
 
  private:
   enum class Presence : uint8_t { kAwaited, kPresent, kLeft, kLost };
   struct Member {
     Presence presence = Presence::kAwaited;
-    bool gave = false;  // its part of the current exchange
+    bool gave = false;  // its blob for the current exchange has arrived
     ProcessName process;
     std::vector<std::byte> part;
+    Pace pace{};  // the latest
+    int64_t pace_ns = INT64_MIN / 2;
   };
 
   Status judge(const HelloMessage& hello) const;
@@ -79,33 +86,35 @@ class Rendezvous {
   void judgeCalls(int64_t now_ns);
   void welcome();
   bool came(int rank) const;
-  // At a deadline: one at least.
+  // The missing ranks at a deadline, at least one.
   std::vector<int> missing() const;
-  // `ms`: how long the exchange has taken.
+  // `ms`: the duration of the exchange so far.
   std::string late(int64_t ms) const;
-  // "horingCommSplit", or "exchange 3" where nobody says what it is.
+  // "horingCommSplit", or "exchange 3" if it has no name.
   std::string exchangeText() const;
   std::string name(int rank) const;
+  std::string text(const PaceFinding& finding, bool lasts) const;
   Member& member(int rank) { return members_[static_cast<size_t>(rank)]; }
 
   ProcessName host_;
   uint16_t return_port_;
-  int ranks_ = 0;  // 0 until the first has come
+  int ranks_ = 0;  // 0 until the first rank has arrived
   int arrived_ = 0;
   int present_ = 0;
   int refused_ = 0;
   int gave_ = 0;
   int first_rank_ = -1;
   uint64_t exchange_ = 0;
-  std::string what_;  // the exchange is part of; empty: nobody said
+  std::string what_;  // the operation that needs the exchange; empty: unknown
   std::vector<Member> members_;
   std::optional<int64_t> deadline_ns_;
   uint32_t timeout_ms_ = 0;
-  int64_t late_ns_ = INT64_MAX;      // when to tell who is
-  std::atomic<bool> failed_{false};  // looked at by other threads, too
+  int64_t late_ns_ = INT64_MAX;      // when to report the missing ranks
+  std::atomic<bool> failed_{false};  // read by other threads, too
   FailureMessage failure_;
   CallLedger ledger_;
   WaitGraph waiting_;
+  PaceJudge paces_;
   std::string trouble_;
   std::vector<SharedMessage> broadcasts_;
 };

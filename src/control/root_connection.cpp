@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/listener.h"
+#include "control/control.h"
 #include "control/control_messages.h"
 #include "control/host_addresses.h"
 
@@ -14,21 +15,19 @@ namespace horing {
 
 namespace {
 
-constexpr int kRootCheckMs = 50;
-constexpr int64_t kAttemptMs = 2000;      // before the next address gets its turn
-constexpr int64_t kOnlyAttemptMs = 5000;  // when there is no other
-// Until a machine answers at all: at first a moment, for some of several addresses may lead nowhere, and then longer.
+constexpr int64_t kAttemptMs = 2000;      // before the next address is tried
+constexpr int64_t kOnlyAttemptMs = 5000;  // when there is no other address
+// Until a machine answers: a short time at first, since some of several addresses may lead nowhere, then longer.
 constexpr int64_t kFirstAnswerMs = 250;
 constexpr int kFirstPauseMs = 10;
 constexpr int kLongestPauseMs = 500;
-// A job that was restarted may meet the last moments of its predecessor on the same port; a wrong key stays
-// wrong.
+// A restarted job may reach its predecessor, which is about to end, on the same port; a wrong key does not change.
 constexpr int64_t kRefusalPatienceMs = 3000;
-// But who refuses may be a stranger, while the rendezvous is still to begin at another address, where nobody listens.
+// A refusal may also come from another host, while the rendezvous is still to open at another of the addresses.
 constexpr int64_t kStrangerPatienceMs = 20'000;
 
-// That no machine answers is said long before the deadline.
-constexpr int64_t kSilenceSaidMs = 8000;
+// An unreachable machine is reported long before the deadline.
+constexpr int64_t kSilenceReportedMs = 8000;
 constexpr const char* kAdvice =
     "a firewall, or an interface that leads nowhere? HORING_SOCKET_IFNAME chooses the interfaces";
 
@@ -36,7 +35,7 @@ Status abortedStatus() {
   return makeStatus(Code::kInvalidUsage, "the communicator was aborted while it was set up");
 }
 
-// Whoever answered is not, or not any more, this job's rendezvous.
+// The machine that answered is not, or no longer, this job's rendezvous.
 bool isRefusal(const Status& status) {
   return status.code() == Code::kRemoteError;
 }
@@ -48,11 +47,12 @@ std::string addressList(const UniqueIdParts& parts) {
 }
 
 Status isOver(const UniqueIdParts& parts) {
-  return makeStatus(Code::kRemoteError,
-                    "the rendezvous at %s is over: this unique ID was used already, or the process that made "
-                    "it has ended; or these addresses lead elsewhere from here, or a firewall refuses "
-                    "(HORING_SOCKET_IFNAME chooses the interface)",
-                    addressList(parts).c_str());
+  return makeStatus(
+      Code::kRemoteError,
+      "the rendezvous at %s has ended: this unique ID was used already, or the process that made "
+      "it has ended; or these addresses lead elsewhere from here, or a firewall refuses "
+      "(HORING_SOCKET_IFNAME chooses the interface)",
+      addressList(parts).c_str());
 }
 
 Status outOfPatience(const UniqueIdParts& parts, const Patience& patience, const Status& last) {
@@ -76,7 +76,7 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
   pollfd item{channel.fd(), POLLIN, 0};
   if (channel.wantsWrite()) item.events |= POLLOUT;
   int wait_ms = std::min(patience.deadline.remainingMs(), at_most_ms);
-  if (patience.abort) wait_ms = std::min(wait_ms, kRootCheckMs);
+  if (patience.abort) wait_ms = std::min(wait_ms, kAbortCheckMs);
   if (::poll(&item, 1, wait_ms) < 0 && errno != EINTR)
     return systemError(errno, "waiting for the rendezvous failed");
   return channel.progress();
@@ -92,10 +92,10 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, con
     return systemError(refused, "%s", address.text().c_str());
   auto channel =
       std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
-  // Nothing is read or written before the connect is complete: it would look like an error.
+  // Nothing is read or written before the connect is complete: that would look like an error.
   pollfd item{channel->fd(), POLLOUT, 0};
   const Deadline answered_by = patience.answered_by.value_or(patience.deadline);
-  while (::poll(&item, 1, std::min(answered_by.remainingMs(), kRootCheckMs)) <= 0) {
+  while (::poll(&item, 1, std::min(answered_by.remainingMs(), kAbortCheckMs)) <= 0) {
     if (patience.aborted()) return abortedStatus();
     if (answered_by.passed()) return makeStatus(Code::kTimeout, "no answer");
   }
@@ -106,7 +106,7 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, con
     return systemError(error, "%s", address.text().c_str());
   }
   while (!channel->proven()) {
-    HORING_TRY(waitAndProgress(*channel, patience, kRootCheckMs));
+    HORING_TRY(waitAndProgress(*channel, patience, kAbortCheckMs));
     if (patience.aborted()) return abortedStatus();
     if (!channel->proven() && patience.deadline.passed())
       return makeStatus(Code::kTimeout, "something listens there, but does not answer");
@@ -120,12 +120,12 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
   const std::vector<Endpoint> roots = behindEachInterface(parts.roots);
   const Key key = jobKey(parts, "control");
   const int64_t attempt_ms = roots.size() > 1 ? kAttemptMs : kOnlyAttemptMs;
-  Deadline silent_until = Deadline::after(clock, kSilenceSaidMs);
-  bool said_silence = false;
+  Deadline silent_until = Deadline::after(clock, kSilenceReportedMs);
+  bool silence_reported = false;
   Status last;
   std::optional<int64_t> refused_from_ns;
   int64_t answer_ms = roots.size() > 1 ? kFirstAnswerMs : kOnlyAttemptMs;
-  Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // begins anew while one is not
+  Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // restarts unless all refuse
   for (int pause_ms = kFirstPauseMs; !patience.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
     bool is_closed = was_open, may_begin = false, answers = false;
     for (const Endpoint& root : roots) {
@@ -139,12 +139,12 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
       answers = answers || how == Attempt::kNobodyListens || isRefusal(connected.status());
       is_closed = is_closed && how == Attempt::kNobodyListens;
       may_begin = may_begin || (!was_open && how == Attempt::kNobodyListens);
-      // A refusal says more than the silence of the next address.
+      // A refusal explains more than the silence of the next address.
       if (!isRefusal(last)) last = connected.status();
     }
     answer_ms = std::min(2 * answer_ms, attempt_ms);
-    if (answers) silent_until = Deadline::after(clock, kSilenceSaidMs);
-    if (silent_until.passed() && !std::exchange(said_silence, true))
+    if (answers) silent_until = Deadline::after(clock, kSilenceReportedMs);
+    if (silent_until.passed() && !std::exchange(silence_reported, true))
       log.warn("control", "no answer yet from the rendezvous at %s (%s): %s", addressList(parts).c_str(),
                last.message().c_str(), kAdvice);
     if (isRefusal(last) && !refused_from_ns) refused_from_ns = clock.nowNs();

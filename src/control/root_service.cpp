@@ -25,7 +25,7 @@ UniqueIdParts makeSecret(const RootOptions& options) {
   return parts;
 }
 
-// `address`: where the listener is, if not everywhere.
+// `address`: the interface of the listener, if not all.
 Result<std::unique_ptr<RootService>> startOn(const RootOptions& options, Listener listener,
                                              std::optional<Address> address, const UniqueIdParts& parts) {
   RootListening listening{std::move(listener), {}, address};

@@ -1,21 +1,21 @@
 #pragma once
-// The thread of a rendezvous: its connections and their deadlines. What they say is decided by control/rendezvous.h.
+// The thread of a rendezvous: its connections and their deadlines. control/rendezvous.h decides what their messages mean.
 #include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/listener.h"
 #include "base/service_thread.h"
+#include "base/strangers.h"
 #include "base/waking_clock.h"
+#include "base/watch.h"
 #include "control/control_channel.h"
 #include "control/control_journal.h"
 #include "control/control_messages.h"
@@ -27,24 +27,26 @@ namespace horing {
 
 struct RootClient {
   enum class State : uint8_t {
-    kStranger,  // has not proved the key, or not yet said who it is
+    kStranger,  // has not proved the key or introduced itself yet
     kJoined,    // is rank `rank`
-    kRefused,   // has been told why; waits to be closed by the other end
+    kRefused,   // has been sent the reason; waits for the other end to close
   };
 
   RootClient(Fd fd, const Key& key, Endpoint from)
       : channel(std::move(fd), key, HandshakeRole::kAcceptor, maxRankMessageBytes()), peer(from) {}
+  ~RootClient() {
+    if (watch) watch->remove(channel.fd());
+  }
 
   ControlChannel channel;
   Endpoint peer;
   State state = State::kStranger;
   int rank = -1;
-  int64_t deadline_ns = 0;  // of strangers and refused ones
-  bool watching_writes = false;
+  Watch* watch = nullptr;  // the watch of its connection
 };
 
-// What is remembered of a rank from its arrival to its goodbye or its loss.
-struct RootSeat {
+// The state of a rank from its arrival until it leaves or is lost.
+struct RootSession {
   ReturnSecret secret;
   ControlJournal journal;
   int fd = -1;                         // of its client; -1: its connection broke
@@ -52,7 +54,7 @@ struct RootSeat {
   std::string why_broken;
 };
 
-// Where to listen: the address and port of the rendezvous, and those for ranks that return.
+// Addresses to listen on: of the rendezvous, and for ranks that return.
 struct RootListening {
   Listener arrivals;
   Listener returns;  // none where connections cannot break
@@ -64,7 +66,7 @@ class RootThread final : public RootService {
   RootThread(const RootOptions& options, RootListening listening, const UniqueIdParts& parts, UniqueId id)
       : log_(options.log),
         idle_timeout_ms_(options.idle_timeout_ms),
-        handshake_timeout_ms_(options.handshake_timeout_ms),
+        proof_timeout_ms_(options.proof_timeout_ms),
         address_(listening.address),
         port_(listening.arrivals.port),
         listener_(std::move(listening.arrivals)),
@@ -84,10 +86,11 @@ class RootThread final : public RootService {
 
  private:
   using Client = RootClient;
-  using Seat = RootSeat;
+  using Session = RootSession;
 
   void run();
   void loop();
+  void readAll(int64_t now_ns);
   int64_t turn(int wait_ms);
   bool over(int64_t now_ns);
   int waitMs(int64_t now_ns) const;
@@ -109,42 +112,39 @@ class RootThread final : public RootService {
   void expire(int64_t now_ns);
   void judgeSilence(int64_t now_ns);
   Status answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns);
-  void answerPings();
+  void answerPings(const std::map<int, uint64_t>& asked);
   void listenForReturns();
   void stopListening();
   void deliver(std::span<const SharedMessage> messages);
   void close();
   void hangUp();
-  void setDeadline(Client& client, int64_t now_ns);
-  void clearDeadline(Client& client);
 
   Log log_;
   std::optional<int64_t> idle_timeout_ms_;
-  int64_t handshake_timeout_ms_;
+  int64_t proof_timeout_ms_;
   std::optional<Address> address_;
   uint16_t port_;
-  Listener listener_;  // for arrivals, until all have come; then for those who return, if they may
+  Listener listener_;  // for arrivals; once all have arrived, for ranks that return
   Listener returns_;
   Key key_;
   UniqueId id_;
 
-  // Of the thread.
+  // Used by the thread only.
   SteadyClock steady_;
-  WakingClock clock_{steady_};  // no deadline of a rank passes while this process is stopped
-  Fd epoll_;
+  WakingClock clock_{steady_};    // a rank's deadline does not pass while this process is stopped
+  std::unique_ptr<Watch> watch_;  // woken by the destructor
   Rendezvous rendezvous_;
   Liveness liveness_;
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by file descriptor
-  std::set<std::pair<int64_t, int>> deadlines_;               // (time, file descriptor)
-  std::map<int, Seat> seats_;                                 // by rank
-  std::map<int, uint64_t> pings_;                             // by rank, not yet answered
-  int away_ = 0;                                              // seats without a connection
-  int strangers_ = 0;
+  Strangers strangers_{proof_timeout_ms_};  // connections that have not introduced themselves
+  Strangers refused_{proof_timeout_ms_};    // get the same time to read the reason
+  std::map<int, Session> sessions_;         // by rank
+  std::map<int, uint64_t> pings_;           // by rank, not yet answered
+  int away_ = 0;                            // sessions without a connection
   int64_t begun_ns_ = 0;
   int64_t failed_ns_ = 0;
   int64_t accept_again_ns_ = 0;  // 0: accepting
 
-  Fd wake_;   // written by the destructor
   Fd spare_;  // see keepSpare()
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;

@@ -9,9 +9,9 @@ namespace horing {
 
 namespace {
 
-// Layout: magic 4, format 1, number of addresses 1, zero 2, job 16, key 32, addresses 67, checksum 4, zero 1: programs that take an
-// ID for a text cut off, or write over, its last byte. An address is its family, 4 or 16 bytes, a port and, of a family with
-// kScoped, the interface that it names.
+// Layout: magic 4, format 1, number of addresses 1, zero 2, job 16, key 32, addresses 67, checksum 4, zero 1, because programs that
+// treat an ID as a text drop or overwrite its last byte. An address is its family, 4 or 16 bytes, a port and, for a family with
+// kScoped, its interface.
 constexpr uint32_t kMagic = 0x44496f68;  // "hoID"
 constexpr uint8_t kFormat = 2;
 constexpr uint8_t kScoped = 0x10;
@@ -23,7 +23,7 @@ size_t ipBytes(Address::Family family) {
   return family == Address::Family::kIpv4 ? 4 : 16;
 }
 
-// FNV-1a: notices damage by copying and printing. It is no defence; the key is.
+// FNV-1a: detects damage from copying and printing. It is no protection against forgery; the key is.
 uint32_t checksum(const UniqueId& id) {
   uint32_t sum = 2166136261u;
   for (size_t at = 0; at < kChecksumAt; ++at) sum = (sum ^ static_cast<uint32_t>(id.bytes[at])) * 16777619u;
@@ -100,7 +100,7 @@ Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts) {
 Result<UniqueIdParts> decodeUniqueId(const UniqueId& id) {
   WireReader sum(std::span(id.bytes).subspan(kChecksumAt));
   WireReader in(std::span(id.bytes).first(kChecksumAt));
-  if (in.number<uint32_t>() != kMagic) return damaged("these bytes are not one");
+  if (in.number<uint32_t>() != kMagic) return damaged("these bytes are no unique ID");
   if (const uint8_t format = in.number<uint8_t>(); format != kFormat)
     return makeStatus(Code::kInvalidUsage,
                       "unique ID: made by another version of horing (format %u, this library reads %u)",
@@ -108,7 +108,7 @@ Result<UniqueIdParts> decodeUniqueId(const UniqueId& id) {
   if (sum.number<uint32_t>() != checksum(id) || id.bytes.back() != std::byte{0})
     return damaged("its bytes were altered");
   const uint8_t count = in.number<uint8_t>();
-  if (in.number<uint16_t>() != 0 || count == 0) return damaged("its head is malformed");
+  if (in.number<uint16_t>() != 0 || count == 0) return damaged("its header is malformed");
   UniqueIdParts parts;
   const std::span<const std::byte> job = in.raw(parts.job.size());
   std::copy(job.begin(), job.end(), parts.job.begin());
@@ -119,7 +119,7 @@ Result<UniqueIdParts> decodeUniqueId(const UniqueId& id) {
     parts.roots.push_back(root);
   }
   while (!in.complete()) {
-    if (in.number<uint8_t>() != 0 || in.failed()) return damaged("there is something after its addresses");
+    if (in.number<uint8_t>() != 0 || in.failed()) return damaged("there are bytes after its addresses");
   }
   return parts;
 }

@@ -27,14 +27,14 @@ void WaitGraph::tell(int rank, int ranks, RankState state, int64_t now_ns) {
   std::optional<Known>& known = known_[static_cast<size_t>(rank)];
   const bool was_asked = state.round != 0;
   if (was_asked && state.round == round_) ++answered_;
-  // Unasked, it has not answered the latest inquiry yet, but perhaps one before.
+  // A report that was not asked for does not answer the latest inquiry; the rank may have answered an earlier one.
   if (!was_asked) state.round = known ? known->state.round : 0;
   const bool first_overdue = state.overdue_ms > 0 && overdue_rank_ < 0;
   if (first_overdue) {
     overdue_rank_ = rank;
     decide_ns_ = now_ns + kAnswersNs;
   }
-  // The deadline that has passed is not taken back by an answer.
+  // An answer does not clear the deadline that has passed.
   if (known) state.overdue_ms = std::max(state.overdue_ms, known->state.overdue_ms);
   const int64_t stuck_ns = !waitsLong(state) ? INT64_MAX : known ? std::min(known->stuck_ns, now_ns) : now_ns;
   known = {std::move(state), now_ns, stuck_ns};
@@ -57,12 +57,12 @@ bool WaitGraph::isStuck(int rank) const {
   return known.told_ns - known.stuck_ns >= kSureMs * kNsPerMs;
 }
 
-// Without those that are about to be served: a receive that meets a send of the same moment.
+// Edges that are about to be served are left out: a receive that meets a send of the same moment.
 std::vector<WaitGraph::Edge> WaitGraph::edgesOf(int rank) const {
   std::vector<Edge> edges;
   const RankState* const own = state(rank);
   if (!own) return edges;
-  // A list that is full was perhaps cut.
+  // A list of the maximal length may have been cut.
   const auto mayHave = [&](const std::vector<int32_t>& ranks) {
     return ranks.size() >= kMaxWaitedFor || contains(ranks, rank);
   };
@@ -79,7 +79,7 @@ std::vector<WaitGraph::Edge> WaitGraph::edgesOf(int rank) const {
   return edges;
 }
 
-// Breadth first, along ranks in which nothing moves. Empty: there is none.
+// Breadth first, along ranks without progress. Empty: there is no circle.
 std::vector<WaitGraph::Edge> WaitGraph::circleThrough(int rank) const {
   std::vector<std::optional<Edge>> reached_by(known_.size());
   std::vector<int> queue = {rank};
@@ -99,7 +99,7 @@ std::vector<WaitGraph::Edge> WaitGraph::circleThrough(int rank) const {
 
 std::optional<CallVerdict> WaitGraph::judge(const Attendance& attendance, int64_t now_ns) const {
   const bool all_answered = answered_ >= attendance.present;
-  // Not after each answer: a look at all ranks for each of them would keep the rendezvous of a large job from its other work.
+  // Not after each answer: scanning all ranks for each would delay the rendezvous of a large job.
   for (int rank = 0; all_answered && rank < static_cast<int>(known_.size()); ++rank) {
     if (!isStuck(rank) || state(rank)->doing != Doing::kExchange) continue;
     for (const Edge& edge : edgesOf(rank))
@@ -127,15 +127,14 @@ CallVerdict WaitGraph::circle(const std::vector<Edge>& edges) const {
   verdict.rank = edges[0].from;
   verdict.reason = "ranks wait for each other in a circle: ";
   for (size_t i = 0; i < edges.size() && i < kShown; ++i) verdict.reason += (i ? "; " : "") + text(edges[i]);
-  if (edges.size() > kShown) verdict.reason += "; and so on";
+  if (edges.size() > kShown) verdict.reason += "; ...";
   verdict.reason +=
-      ". Each send needs a receive that its peer gets to, and each receive a send: issue those that need "
-      "each "
-      "other in one group";
+      ". Each send needs a receive that its peer reaches, and each receive a send: put sends and receives "
+      "that depend on each other into one group";
   return verdict;
 }
 
-// From the rank that has waited too long, along those that it waits for, to the end.
+// The path from the rank that has waited too long, along the ranks that each waits for.
 CallVerdict WaitGraph::overdue(const Attendance& attendance) const {
   CallVerdict verdict{Code::kTimeout, overdue_rank_, ""};
   verdict.reason =
@@ -158,14 +157,14 @@ CallVerdict WaitGraph::overdue(const Attendance& attendance) const {
     } else if (known->doing == Doing::kNothing) {
       end = ", which is in no call";
     } else if (contains(passed, rank)) {
-      end = ", and so on in a circle";
+      end = ", which closes a circle";
     }
     if (!end) continue;
     verdict.reason += end;
     return verdict;
   }
   verdict.reason +=
-      passed.size() == 1 ? ": its messages are under way and do not get through" : ", which goes on";
+      passed.size() == 1 ? ": its messages are under way and do not arrive" : ", which still makes progress";
   return verdict;
 }
 

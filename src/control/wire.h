@@ -1,6 +1,6 @@
 #pragma once
-// Writing and reading the little-endian fields of control messages. A reader never goes past its end: the
-// first field that does not fit makes it fail, and every later read returns zero or nothing.
+// Writes and reads the little-endian fields of control messages. A reader never goes past its end: the first field that does not
+// fit makes it fail, and every later read returns zero or nothing.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,7 +21,7 @@ class WireWriter {
       bytes_.push_back(static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * byte)));
   }
   void raw(std::span<const std::byte> data) { bytes_.insert(bytes_.end(), data.begin(), data.end()); }
-  // Length first (4 bytes).
+  // Preceded by the length (4 bytes).
   void blob(std::span<const std::byte> data) {
     number(static_cast<uint32_t>(data.size()));
     raw(data);
@@ -74,7 +74,7 @@ class WireReader {
   }
 
   bool failed() const { return failed_; }
-  // Everything was there, and nothing more.
+  // All fields were there, and no bytes are left.
   bool complete() const { return !failed_ && rest_.empty(); }
 
  private:

@@ -6,14 +6,14 @@ namespace horing {
 
 namespace {
 
-// Of cuda.h.
+// From cuda.h.
 constexpr int kFlushOptions = 117, kWritesOrdering = 118, kDmabufSupported = 124;  // attributes
 constexpr int kFlushByHost = 1;
 constexpr int kOrderedForOwner = 100;
 constexpr int kDmabufFd = 1;
 constexpr int kCurrentContext = 0, kToOwner = 100;
 
-// What an old driver does not know, the GPU does not have.
+// An attribute that an old driver does not know counts as unsupported.
 int attributeOf(const CudaDevice& device, int attribute) {
   int value = 0;
   return device.api().device_attribute(&value, attribute, device.number()) == CudaApi::kSuccess ? value : 0;
@@ -40,7 +40,7 @@ Result<AdapterMemory> exportDmabuf(const CudaDevice& device, const std::byte* be
 
 }  // namespace
 
-// Under the names that the module has, and had.
+// The current and the old name of the module.
 AdapterWays AdapterWays::of(std::string_view choice, const std::string& sys) {
   if (choice != "auto") return {.dmabuf = choice == "dmabuf", .by_address = choice == "peermem"};
   const auto isThere = [&](const char* path) { return ::access((sys + path).c_str(), F_OK) == 0; };
@@ -58,7 +58,7 @@ Result<AdapterMemory> adapterMemory(const CudaDevice& device, const std::byte* b
   const bool flushes = api.flush_remote_writes && (attributeOf(device, kFlushOptions) & kFlushByHost) != 0;
   if (!ordersAdapterWrites(device) && !flushes)
     return makeStatus(Code::kUnhandledCudaError,
-                      "GPU %d with this driver and kernel cannot order what adapters write", device.number());
+                      "GPU %d with this driver and kernel cannot order writes of adapters", device.number());
   Result<AdapterMemory> made =
       ways.dmabuf ? exportDmabuf(device, begin, bytes)
                   : makeStatus(Code::kUnhandledCudaError, "HORING_IB_GPU_MEMORY keeps adapters from it");
@@ -72,7 +72,7 @@ Status flushAdapterWrites(const CudaDevice& device) {
   if (ordersAdapterWrites(device)) return {};
   const CudaDevice::Current current(device);
   return device.api().check(device.api().flush_remote_writes(kCurrentContext, kToOwner),
-                            "ordering what adapters wrote");
+                            "ordering writes of adapters");
 }
 
 }  // namespace horing

@@ -1,6 +1,6 @@
 #pragma once
-// A GPU's memory for the adapters beside it, which read and write it without the host (GPUDirect RDMA): as a dma-buf of the kernel, which
-// they register, or, with NVIDIA's module nvidia-peermem, by its address, as memory of the host.
+// GPU memory for RDMA adapters, which read and write it without the host (GPUDirect RDMA): registered as a dma-buf or, with NVIDIA's module
+// nvidia-peermem, by its address, like host memory.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,29 +11,29 @@
 
 namespace horing {
 
-// How adapters may find it.
+// How adapters may access it.
 struct AdapterWays {
   bool dmabuf = false;
   bool by_address = false;
-  // HORING_IB_GPU_MEMORY, on a machine whose modules are listed there.
+  // From HORING_IB_GPU_MEMORY and the modules listed under `sys`.
   static AdapterWays of(std::string_view choice, const std::string& sys = "/sys");
 };
 
 struct AdapterMemory {
-  Fd dmabuf;            // none: they find it by its address alone
-  uint64_t offset = 0;  // where the memory begins in it
+  Fd dmabuf;            // none: registered by address
+  uint64_t offset = 0;  // offset of the memory in the dma-buf
   bool by_address = false;
 };
 
-// Of [begin, begin + bytes), which is memory of this GPU. An error says why adapters cannot have it: it may be found in no way, or nothing
-// would order what adapters write before what the GPU reads.
+// Access to [begin, begin + bytes), memory of this GPU. Errors: adapters cannot register it, or their writes would not be ordered before
+// the GPU's reads; the text says why.
 Result<AdapterMemory> adapterMemory(const CudaDevice& device, const std::byte* begin, size_t bytes,
                                     const AdapterWays& ways);
 
-// Whether the GPU finds what adapters have written without flushAdapterWrites().
+// Whether the GPU sees adapters' writes without flushAdapterWrites().
 bool ordersAdapterWrites(const CudaDevice& device);
 
-// Once adapters have written: what the GPU is told to do from now on finds it.
+// Makes completed adapter writes visible to GPU work that is launched afterwards.
 Status flushAdapterWrites(const CudaDevice& device);
 
 }  // namespace horing

@@ -1,5 +1,5 @@
 #pragma once
-// Functions of the CUDA driver that horing calls, looked up at run time: no build and no library of it needs a toolkit.
+// Functions of the CUDA driver that horing calls, looked up at run time: neither the build nor the library needs a toolkit.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace horing {
 
-// cuda.h's handles and addresses under names that need no toolkit; tests/cuda compares the shapes with cuda.h where there is one.
+// cuda.h's handles and addresses declared without a toolkit; tests/cuda compares the layouts with cuda.h if there is one.
 using CudaContext = void*;
 using CudaStream = void*;
-// Of cuda.h: another stream in each thread.
+// From cuda.h: the legacy default stream, and the per-thread default stream.
+inline const CudaStream kStreamLegacy = reinterpret_cast<CudaStream>(0x1);
 inline const CudaStream kStreamPerThread = reinterpret_cast<CudaStream>(0x2);
 using CudaEvent = void*;
 using CudaModule = void*;
@@ -70,7 +71,7 @@ using CudaIpcHandle = std::array<std::byte, 64>;
   X(error_text, cuGetErrorString, "cuGetErrorString", (int error, const char** text))
 // clang-format on
 
-// The same of those that a driver may lack: null then.
+// The same for functions that a driver may lack, which are then null.
 // clang-format off
 #define HORING_CUDA_API_IF_THERE(X) \
   X(stream_contexts, cuStreamGetCtx_v2, "cuStreamGetCtx_v2", (CudaStream stream, CudaContext* context, void** green)) \
@@ -96,7 +97,7 @@ struct CudaApi {
 
   // kUnhandledCudaError names the function that this driver lacks.
   static Result<CudaApi> lookUp(void* library);
-  // Ok, or kUnhandledCudaError with what was tried and the driver's own words.
+  // Ok, or kUnhandledCudaError with the attempted action and the driver's error text.
   Status check(int result, const char* tried) const;
 };
 

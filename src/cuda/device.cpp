@@ -12,16 +12,16 @@
 namespace horing {
 
 namespace {
-// Of cuda.h.
+// From cuda.h.
 constexpr unsigned int kStreamNonBlocking = 1;
 constexpr int kPeerAccessAlreadyEnabled = 704;
 constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED
 
-// At a stream: first one look after the other, since a copy of some KiB takes less than a nap, which is 70 us and more.
+// First polls without sleep, since a copy of some KiB takes less than a sleep (70 us and more).
 constexpr int kLooksWithoutNaps = 200;
 constexpr std::chrono::microseconds kNap{20};
 
-// Of a green context, which is a part of the primary one, that.
+// For a green context, which is part of the primary context, returns the primary one.
 Result<CudaContext> contextOf(const CudaApi& api, CudaStream stream) {
   CudaContext context = nullptr;
   void* green = nullptr;
@@ -39,7 +39,7 @@ Result<std::shared_ptr<const CudaDevice>> CudaDevice::open(const CudaApi& api, i
 }
 
 CudaDevice::~CudaDevice() {
-  api_.release_context(number_);  // fails when the driver is gone already: nothing is left to release then
+  api_.release_context(number_);  // fails if the driver is already shut down: nothing is left to release then
 }
 
 Result<int> CudaDevice::ofStream(const CudaApi& api, CudaStream stream) {
@@ -95,7 +95,7 @@ Status CudaDevice::checkContext(CudaContext context, const char* name, const voi
 
 Status CudaDevice::makeStream(CudaStream& stream) const {
   const Current current(*this);
-  // A driver takes the highest one that it has.
+  // The driver clamps it to the highest priority.
   return api_.check(api_.stream_create_with_priority(&stream, kStreamNonBlocking, INT_MIN / 2),
                     "making a stream");
 }
@@ -134,7 +134,7 @@ Status CudaDevice::synchronize(CudaStream stream, const std::function<Status()>&
     HORING_TRY(news());
     if (deadline.passed())
       return makeStatus(Code::kTimeout,
-                        "stream %p of GPU %d did not come to the end of this operation in time "
+                        "stream %p of GPU %d did not reach the end of this operation in time "
                         "(HORING_TIMEOUT_MS): something before it on the stream does not end",
                         stream, number_);
     if (looks < kLooksWithoutNaps)
@@ -150,7 +150,7 @@ Result<CudaUuid> CudaDevice::uuid() const {
   return uuid;
 }
 
-// A driver that knows no such attribute has none, as far as one can tell.
+// A driver without this attribute counts as without MPS.
 bool CudaDevice::hasMps() const {
   int has = 0;
   return api_.device_attribute(&has, kAttributeMps, number_) == CudaApi::kSuccess && has != 0;
@@ -189,7 +189,7 @@ Status CudaDevice::pushNow(const CudaDevice& peer, std::byte* to, std::span<cons
   if (pushed.ok())
     pushed = synchronize(
         stream, [] { return Status(); }, Deadline::after(clock, kMostMs));
-  api_.stream_destroy(stream);  // which the driver does when the stream has come to its end
+  api_.stream_destroy(stream);  // the driver destroys it once its work is done
   return pushed;
 }
 

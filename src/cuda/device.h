@@ -1,5 +1,5 @@
 #pragma once
-// A GPU as the programs of its process share it: its primary context, which CUDA's runtime uses, too.
+// A GPU's primary context, which the CUDA runtime uses, too.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace horing {
 
-// Keeps the primary context. A resource; any thread.
+// Retains the primary context. A resource; any thread.
 class CudaDevice {
  public:
   // `number`: in the driver's order. Errors: kUnhandledCudaError.
@@ -20,10 +20,10 @@ class CudaDevice {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
-  // The GPU of a stream: of the calling thread's context for the default ones.
+  // The GPU of a stream; for default streams, the GPU of the calling thread's context.
   static Result<int> ofStream(const CudaApi& api, CudaStream stream);
 
-  // CUDA_LAUNCH_BLOCKING: a launch returns when the kernel has ended.
+  // Whether CUDA_LAUNCH_BLOCKING is set: a launch then returns when the kernel has ended.
   static bool launchesBlock();
 
   // PCI address as the kernel writes it, "0000:3b:00.0".
@@ -31,48 +31,48 @@ class CudaDevice {
 
   const CudaApi& api() const { return api_; }
   int number() const { return number_; }
-  // kInvalidUsage: the stream is another GPU's, or of a context of its own.
+  // kInvalidUsage: the stream belongs to another GPU, or to a non-primary context.
   Status checkStream(CudaStream stream) const;
-  // kInvalidUsage: memory of this GPU, of that context (MemoryPlace), is of one of its own.
+  // kInvalidUsage: memory of this GPU belongs to a non-primary context (MemoryPlace).
   Status checkContext(CudaContext context, const char* name, const void* memory) const;
-  // For what the library does beside the program's streams, whatever these wait for: it waits for none of them, the default one
-  // included, and has a priority of its own, for which GPUs keep queues of the hardware of their own.
+  // Makes a stream for the library's work beside the program's streams: it does not synchronise with any of them, the default stream
+  // included, and has the highest priority, for which GPUs have separate hardware queues.
   Status makeStream(CudaStream& stream) const;
-  // For order alone: it keeps no time.
+  // Makes an event without timing.
   Status makeEvent(CudaEvent& event) const;
-  // The graph that the stream records, by a number that no other recording has; 0: it records none; kUnknownGraph: the driver does not
-  // tell them apart (before CUDA 12.3). Error: kInvalidUsage, something has broken the recording off.
+  // The ID of the graph that the stream records, unique among recordings; 0: not recording; kUnknownGraph: the driver gives no IDs (before
+  // CUDA 12.3). Error: kInvalidUsage, the recording was invalidated.
   static constexpr uint64_t kUnknownGraph = UINT64_MAX;
   Result<uint64_t> recordedGraph(CudaStream stream) const;
-  // Until the stream has done what it was told so far. Error: `news` is not ok any more, or kTimeout: the deadline has passed, and
-  // what the stream was told still comes.
+  // Waits for the work enqueued on the stream so far. Errors: that of `news`; kTimeout: the deadline has passed, and the work may still
+  // run.
   Status synchronize(CudaStream stream, const std::function<Status()>& news, Deadline deadline) const;
-  // The same in every process; of a part of a GPU where it is cut into such (MIG).
+  // The same in every process; with MIG, the UUID of the instance.
   Result<CudaUuid> uuid() const;
-  // Whether kernels of several processes run on it at once: NVIDIA's MPS serves this process.
+  // Whether kernels of several processes run on it concurrently: NVIDIA's MPS serves this process.
   bool hasMps() const;
-  // From now on kernels of this GPU reach memory of that one. Error: they cannot.
+  // Enables peer access of this GPU's kernels to `peer`'s memory. Error: not possible.
   Status reach(const CudaDevice& peer) const;
 
-  // Has a stream of this GPU, which is current, copy from its memory to that of `peer`, which may be itself. To another GPU no kernel
-  // does it, and no kernel need reach that memory: it may be mapped by cuMemCreate for its own GPU alone.
+  // Enqueues a copy from this GPU, which is current, to `peer`, which may be the same GPU. A copy to another GPU uses no kernel and needs
+  // no peer access: the memory may be mapped by cuMemCreate for its own GPU only.
   Status push(const CudaDevice& peer, std::byte* to, std::span<const std::byte> from,
               CudaStream stream) const;
 
-  // The same, complete on return; waits a second at most. Whether what one GPU writes into another arrives is known only by looking there:
-  // a chipset may drop it while the driver reports peer access.
+  // The same, complete on return; waits a second at most. The data must be checked at the receiver: a chipset may drop peer writes although
+  // the driver reports peer access.
   Status pushNow(const CudaDevice& peer, std::byte* to, std::span<const std::byte> from) const;
-  // What GPU `from` writes to show `to` that it can: not zero, which fresh memory is.
+  // The value that GPU `from` writes to `to` as a test: not zero, unlike fresh memory.
   static constexpr uint64_t proofOf(int from, int to) {
     return 0x686f72696e670000 + (static_cast<uint64_t>(from) << 32) + static_cast<uint64_t>(to) + 1;
   }
-  // Why it did not arrive, for messages.
+  // The reason why it did not arrive, for messages.
   static constexpr const char* kDroppedWrites =
       "although the driver reports that it reaches it: PCIe switches with ACS, or an IOMMU that translates "
       "(iommu=pt "
       "does not), drop such writes";
 
-  // Makes the context current on this thread while it lives: what the API does belongs to it then.
+  // Makes the context current on this thread while this object exists.
   class Current {
    public:
     explicit Current(const CudaDevice& device) : api_(device.api_) {
@@ -99,11 +99,11 @@ class CudaDevice {
   const CudaContext context_;
 };
 
-// Memory of the host that every GPU of the process reaches at full speed, of the reserve (cuda/reserve.h). A resource.
+// Pinned host memory, accessible to every GPU of the process, from the reserve (cuda/reserve.h). A resource.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
-  // Aligned to a page, and not zeroed; never part of a graph. Errors: kUnhandledCudaError says how much was asked for.
+  // Page-aligned, not zeroed; never part of a graph. Errors: kUnhandledCudaError, with the requested size.
   static Result<PinnedMemory> allocate(std::shared_ptr<const CudaDevice> device, size_t bytes);
   PinnedMemory(PinnedMemory&& other) noexcept { *this = std::move(other); }
   PinnedMemory& operator=(PinnedMemory&& other) noexcept;
@@ -111,9 +111,9 @@ class PinnedMemory {
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  // Where kernels and stream operations find `data()`.
+  // The device address of `data()`.
   CudaAddress address() const { return address_; }
-  // Never gives it back: a GPU may still write there.
+  // Never frees it: a GPU may still write to it.
   void leak();
 
  private:

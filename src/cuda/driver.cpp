@@ -9,19 +9,19 @@ namespace horing {
 
 namespace {
 
-// Of cuda.h.
+// From cuda.h.
 constexpr int kSuccess = 0;
 constexpr int kAttributeContext = 1, kAttributeMemoryType = 2, kAttributeIsManaged = 8,
               kAttributeDeviceOrdinal = 9;
 constexpr unsigned int kMemoryTypeHost = 1, kMemoryTypeDevice = 2;
 
-// How many libraries the process has loaded so far: changes whenever one is.
+// The number of libraries loaded so far: changes with each load.
 unsigned long long librariesLoaded() {
   unsigned long long count = 0;
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* result) {
         *static_cast<unsigned long long*>(result) = info->dlpi_adds;
-        return 1;  // the first one knows
+        return 1;  // the first entry has the total
       },
       &count);
   return count;
@@ -69,7 +69,7 @@ MemoryPlace CudaDriver::placeOf(const void* pointer) const {
 
 const CudaDriver* CudaDriverOfProcess::driver() {
   if (const CudaDriver* known = driver_.load(std::memory_order_acquire)) return known;
-  // To look for a library by name searches folders when it is not loaded: only when another has come.
+  // Looking for an unloaded library searches folders: only after a new library was loaded.
   const unsigned long long loaded = librariesLoaded();
   if (loaded == libraries_seen_.load(std::memory_order_relaxed)) return nullptr;
   const std::lock_guard lock(mutex_);

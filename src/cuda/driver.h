@@ -1,6 +1,6 @@
 #pragma once
-// The CUDA driver, if the process uses one. It is looked up at run time, so that one library serves machines with and
-// without a GPU, and nothing is loaded on account of horing.
+// The CUDA driver, if the process uses one. It is looked up at run time, so that one library serves machines with and without a GPU, and
+// horing loads nothing.
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -9,39 +9,38 @@
 
 namespace horing {
 
-// Where memory lies. kHost: also pinned memory, and what no driver knows. kManaged: CPU and GPU both reach it.
+// The kind of memory. kHost: also pinned memory, and memory unknown to the driver. kManaged: accessible to CPU and GPU.
 enum class MemoryKind { kHost, kDevice, kManaged };
 
 struct MemoryPlace {
   MemoryKind kind = MemoryKind::kHost;
-  int device = -1;                // its number in the driver's order; -1: of the host
-  CudaContext context = nullptr;  // of kDevice; null: it is of none (cuMemCreate, cudaMallocAsync)
-  bool is_pinned = false;         // of kHost: kernels read it where it is
+  int device = -1;                // its number in the driver's order; -1: host
+  CudaContext context = nullptr;  // for kDevice; null: no context (cuMemCreate, cudaMallocAsync)
+  bool is_pinned = false;         // for kHost: kernels can access it
 
   bool operator==(const MemoryPlace&) const = default;
-  // Both are of the same GPU, or of the host. Contexts do not count: memory of one GPU may be of one or of none.
+  // Both are on the same GPU, or on the host. Contexts are ignored: memory of a GPU may have none.
   bool isWith(const MemoryPlace& other) const { return kind == other.kind && device == other.device; }
 };
 
 // The driver that is loaded in this process. A resource: keeps it loaded. Any thread.
 class CudaDriver {
  public:
-  // Null while the process has not loaded a driver: then it has no device memory. Loads none itself.
+  // Null while the process has not loaded a driver: then there is no device memory. Does not load the driver.
   static std::unique_ptr<CudaDriver> ofProcess();
-  // Loads one if there is one, for programs that use GPUs of their own accord. kUnhandledCudaError: there is none.
+  // Loads the driver, for programs that use GPUs themselves. kUnhandledCudaError: there is none.
   static Result<std::unique_ptr<CudaDriver>> load();
   CudaDriver(const CudaDriver&) = delete;
   CudaDriver& operator=(const CudaDriver&) = delete;
   ~CudaDriver();
 
-  // In less than a microsecond. What the driver cannot tell (it is not initialised, the pointer is none of its) is kHost.
+  // Takes less than a microsecond. Memory unknown to the driver (not initialised, or not its pointer) is kHost.
   MemoryPlace placeOf(const void* pointer) const;
-  // Its other functions. Error: this driver lacks one. Valid as long as the driver.
+  // The other functions. Error: this driver lacks one. Valid as long as the driver.
   const Result<CudaApi>& api() const { return api_; }
 
  private:
-  // cuda.h's types under the names that the language has for them, so that a build needs no toolkit; tests/cuda compares them
-  // with cuda.h where there is one.
+  // cuda.h's types as plain C++ types, so that a build needs no toolkit; tests/cuda compares them with cuda.h if there is one.
   using GetAttributes = int (*)(unsigned int count, int* attributes, void** values,
                                 unsigned long long pointer);
 
@@ -54,23 +53,24 @@ class CudaDriver {
   Result<CudaApi> api_;
 };
 
-// The driver of this process, also when it comes later than the first question. Any thread.
+// The driver of this process, also if it is loaded after the first query. Any thread.
 class CudaDriverOfProcess {
  public:
   CudaDriverOfProcess() = default;
   CudaDriverOfProcess(const CudaDriverOfProcess&) = delete;
   CudaDriverOfProcess& operator=(const CudaDriverOfProcess&) = delete;
 
-  // The driver of the process, null while it has loaded none: then all memory is the host's. Without a driver it takes tens of
-  // nanoseconds, so ask once for a call and not for each buffer.
+  // The driver of the process; null while none is loaded: then all memory is host memory. Without a driver this takes tens of nanoseconds,
+  // so query once per call and not per buffer.
   const CudaDriver* driver();
 
  private:
   std::mutex mutex_;
   std::unique_ptr<CudaDriver> owner_;
-  // Release where owner_ was set pairs with acquire in driver().
+  // The release after setting owner_ pairs with the acquire in driver().
   std::atomic<const CudaDriver*> driver_ = nullptr;
-  std::atomic<unsigned long long> libraries_seen_ = 0;  // loaded when there was no driver among them
+  std::atomic<unsigned long long> libraries_seen_ =
+      0;  // the number of libraries at the last search without a driver
 };
 
 }  // namespace horing

@@ -13,7 +13,7 @@ Status checkFunctions(const CudaApi& api) {
   return makeStatus(Code::kUnhandledCudaError, "this CUDA driver shares no memory between processes");
 }
 
-// Of the allocation that begins there; 0: none does.
+// The size of the allocation that begins at this address; 0: none does.
 size_t allocatedBytes(const CudaApi& api, CudaAddress at) {
   CudaAddress begin = 0;
   size_t bytes = 0;

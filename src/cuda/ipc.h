@@ -1,6 +1,6 @@
 #pragma once
-// A GPU's memory for other processes of its node (CUDA IPC): one shares an allocation, and others open it, each at an address of its
-// own.
+// GPU memory shared with other processes of the node (CUDA IPC): one process shares an allocation, and others open it, each at its own
+// address.
 #include <cstddef>
 #include <memory>
 
@@ -8,16 +8,15 @@
 
 namespace horing {
 
-// By which other processes open the allocation that begins at `begin`. An error says why they cannot.
+// The handle by which other processes open the allocation that begins at `begin`. An error says why they cannot.
 Result<CudaIpcHandle> shareMemory(const CudaDevice& device, const std::byte* begin);
 
-// What another process shares, for kernels and copies of one GPU of this one. A resource.
+// Memory shared by another process, for kernels and copies of one GPU of this process. A resource.
 //
-// The driver's rule: the other process must not free it before this has gone.
+// The driver's rule: the other process must not free the memory before this object is destroyed.
 class OpenedMemory {
  public:
-  // `handle` may be hostile. kUnhandledCudaError: it opens nothing, or less than `bytes`, or another GPU's memory that this one does
-  // not reach.
+  // `handle` is untrusted. kUnhandledCudaError: it opens nothing, or less than `bytes`, or memory of a GPU without peer access.
   static Result<std::unique_ptr<OpenedMemory>> open(std::shared_ptr<const CudaDevice> device,
                                                     const CudaIpcHandle& handle, size_t bytes);
   ~OpenedMemory();

@@ -4,8 +4,8 @@
 
 namespace horing {
 
-// As long as it lives this thread may allocate, copy and query, on streams that are no part of a graph, although the program records
-// one: in this thread, or, in CUDA's default mode, in any.
+// While this object exists, this thread may allocate, copy and query on streams outside graphs although the program records a graph: in
+// this thread or, in CUDA's default mode, in any thread.
 class OutsideOfGraphs {
  public:
   explicit OutsideOfGraphs(const CudaApi& api) : api_(api) { api_.exchange_capture_mode(&mode_); }

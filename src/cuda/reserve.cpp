@@ -11,10 +11,10 @@ namespace horing {
 
 namespace {
 
-constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2;  // of cuda.h
+constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2;  // from cuda.h
 constexpr size_t kPage = 4096;
 
-// An eighth more at most, beyond some pages: so pieces have few sizes, and the next communicator finds its own.
+// Rounds up by at most an eighth (some pages for small sizes), so that there are few sizes and the next communicator finds a match.
 size_t sizeFor(size_t bytes) {
   const size_t step = std::max(std::bit_floor(bytes) / 8, kPage);
   return (bytes + step - 1) / step * step;
@@ -40,7 +40,7 @@ Result<void*> allocate(const CudaDevice& device, CudaReserve::Kind kind, size_t 
 }  // namespace
 
 CudaReserve& CudaReserve::ofProcess() {
-  // Never destroyed, for calls may come while the program ends; and made where there is no memory, for destructors ask it.
+  // Never destroyed, since calls may come during exit; and made without allocation, since destructors use it.
   alignas(CudaReserve) static std::byte place[sizeof(CudaReserve)];
   static auto* const reserve = new (place) CudaReserve;
   return *reserve;
@@ -57,7 +57,7 @@ Result<void*> CudaReserve::take(const std::shared_ptr<const CudaDevice>& device,
       return at;
     }
   }
-  // This may wait for a GPU, and others must not wait for it.
+  // This may wait for a GPU; other threads must not be blocked meanwhile.
   Result<void*> made = allocate(*device, kind, bytes, size);
   if (!made.ok()) leave();
   return made;
@@ -70,7 +70,7 @@ void CudaReserve::giveBack(std::shared_ptr<const CudaDevice> device, Kind kind, 
     const Name name{device->number(), kind, sizeFor(bytes)};
     pieces_.emplace(name, Piece{std::move(device), at});
   } catch (const std::bad_alloc&) {
-    // It is lost then, to this process.
+    // The memory leaks then.
   }
   leave();
 }
@@ -81,13 +81,13 @@ void CudaReserve::enter(std::shared_ptr<const void> what) {
   ++users_;
 }
 
-// Who wants some waits for what the last one frees, and has no kernel before that.
+// New users wait until the last user has freed everything, and launch no kernel before that.
 void CudaReserve::leave() {
   const std::lock_guard lock(mutex_);
   if (--users_ == 0) freeAll();
 }
 
-// Frees nothing, which might wait for what holds up a stream.
+// Frees nothing: freeing might wait for a blocked stream.
 void CudaReserve::forget() {
   const std::lock_guard lock(mutex_);
   --users_;

@@ -1,12 +1,12 @@
 #pragma once
-// What the library has taken of GPUs: it goes back to the driver only when all of it can.
+// GPU memory and pinned memory of the library, which returns to the driver only when all of it is unused.
 //
-// A driver that frees memory, or unloads a kernel, may wait until the GPU, and every other one that reaches its memory, has done all
-// that it was told. There a kernel of another communicator may wait for a call that the same thread has yet to make. So what is given
-// back is kept for whoever asks next, and freed when nobody has any left: each kernel, and each stream that waits for the host, is of
-// someone who has some.
+// A driver that frees memory, or unloads a kernel, may wait until the GPU, and every GPU with access to its memory, is idle. A kernel of
+// another communicator may run there and wait for a later call of the same thread: a deadlock. So memory that is given back is kept for the
+// next request, and freed when no memory is in use any more: every owner of a kernel, or of a stream that waits for the host, also owns
+// memory of the reserve.
 //
-// What is kept is never more than was in use at once, size for size.
+// The memory kept never exceeds the peak use, for each size.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -19,7 +19,7 @@
 
 namespace horing {
 
-// Of the process. A resource; any thread.
+// One for the process. A resource; any thread.
 class CudaReserve {
  public:
   enum class Kind { kGpu, kPinned };
@@ -28,12 +28,12 @@ class CudaReserve {
   CudaReserve(const CudaReserve&) = delete;
   CudaReserve& operator=(const CudaReserve&) = delete;
 
-  // At least so many bytes, with whatever they held before; aligned to a page. Errors: the driver's, as it says them.
+  // At least this many bytes, not zeroed, page-aligned. Errors: the driver's.
   Result<void*> take(const std::shared_ptr<const CudaDevice>& device, Kind kind, size_t bytes);
-  // Which nothing uses any more.
+  // Returns memory that nothing uses any more.
   void giveBack(std::shared_ptr<const CudaDevice> device, Kind kind, void* at, size_t bytes) noexcept;
 
-  // Something else: it stays while anybody has some of the reserve, and this is such a one.
+  // Counts as a user of the reserve, for another resource with the same lifetime rule.
   class Use {
    public:
     explicit Use(std::shared_ptr<const void> what) { ofProcess().enter(std::move(what)); }
@@ -42,10 +42,10 @@ class CudaReserve {
     Use& operator=(const Use&) = delete;
   };
 
-  // Something that was taken is never given back, and does not keep the rest here: no kernel of this process uses it.
+  // One allocation will never be given back and no longer counts as in use: no kernel of this process uses it.
   void forget();
 
-  // Bytes that nobody has.
+  // Unused bytes.
   struct Kept {
     uint64_t of_gpus = 0, pinned = 0;
   };

@@ -20,8 +20,8 @@ Status checkKeyFile(const struct stat& info, const char* path) {
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
     return makeStatus(
         Code::kInvalidArgument,
-        "HORING_KEY_FILE=%s belongs to user %u: it must belong to user %u, who runs this, or to root", path,
-        info.st_uid, ::geteuid());
+        "HORING_KEY_FILE=%s belongs to user %u: it must belong to the user of this process, %u, or to root",
+        path, info.st_uid, ::geteuid());
   if ((info.st_mode & 077) != 0)
     return makeStatus(Code::kInvalidArgument,
                       "HORING_KEY_FILE=%s can be read or written by others (mode %03o): run chmod 600 %s",
@@ -38,7 +38,7 @@ Status checkKeyFile(const struct stat& info, const char* path) {
 }  // namespace
 
 Result<Key> readKeyFile(const std::string& path) {
-  // Not blocking on a pipe; the checks are on what was opened, not on the name.
+  // Does not block on a pipe; the checks use the open descriptor, not the name.
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return systemError(errno, "HORING_KEY_FILE=%s cannot be opened", path.c_str());
   struct stat info {};
@@ -70,7 +70,7 @@ Result<Key> configuredKey(const Config& config, const Log& log, const char* laun
                       "reaches the network",
                       launcher);
   log.warn("launcher",
-           "HORING_INSECURE=1: whoever reaches the rendezvous can join this job and read its data");
+           "HORING_INSECURE=1: any process that reaches the rendezvous can join this job and read its data");
   return Key::derive({}, "no secret");
 }
 

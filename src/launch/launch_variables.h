@@ -1,5 +1,5 @@
 #pragma once
-// Reading what launchers put into the environment.
+// Reads the environment variables of launchers.
 #include <optional>
 #include <string>
 
@@ -14,8 +14,8 @@ struct LaunchNumbers {
   int local_rank = 0;
 };
 
-// The three variables of one launcher. Nothing when `rank` or `ranks` is not set; an error when a value is no number or
-// out of range. A missing local rank is 0.
+// The three variables of one launcher. Nothing if `rank` or `ranks` is not set; an error if a value is not a number or out of range. A
+// missing local rank is 0.
 struct LaunchNames {
   const char* rank;
   const char* ranks;

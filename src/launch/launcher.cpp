@@ -1,6 +1,5 @@
 #include "launch/launcher.h"
 
-#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <poll.h>
 
@@ -11,6 +10,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/listener.h"
 #include "control/host_addresses.h"
 #include "launch/job_secret.h"
 #include "launch/launch_variables.h"
@@ -29,27 +29,27 @@ constexpr LaunchNames kPmiNames = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"};
 constexpr const char* kSubsystem = "launcher";
 constexpr int kMorePorts = 2;
 
-// Everything that the ways to meet have in common.
+// The inputs common to all ways to meet.
 struct Launch {
   const Config& config;
   const Log& log;
   const EnvironmentLookup& environment;
   LaunchNumbers numbers;
   const char* launcher;
-  uint64_t call;  // of this process, from 0
+  uint64_t call;  // number of the call in this process, from 0
 };
 
-// Ranks make their communicators in the same order, so the number of the call tells one from the next, which has the same
-// secret and the same place: by it late ranks are not taken for another communicator's, and names in shared memory differ.
+// Ranks make their communicators in the same order, so the number of the call distinguishes communicators with the same secret and address:
+// late ranks cannot join the wrong communicator, and names in shared memory differ.
 JobId jobOf(const Launch& launch, const std::string& job) {
   return jobIdOf(job + "\ncommunicator " + std::to_string(launch.call));
 }
 
-// A secret, and a place to meet that every rank knows.
+// A secret, and a rendezvous address that every rank knows.
 struct Meeting {
   UniqueIdParts secret;  // without addresses
   HostPort where;
-  uint16_t more_ports = 0;  // after that one, where it is busy
+  uint16_t more_ports = 0;  // further ports to try if the first is in use
 };
 
 Result<Key> runSecret(const std::string& hex) {
@@ -68,16 +68,13 @@ Result<Key> runSecret(const std::string& hex) {
   return Key::derive(secret, "horing-run");
 }
 
-// Whether an address is a numeric one of this machine, so that listening on it alone is enough.
+// Whether a host is a numeric address of this machine, so that rank 0 can listen on this address only.
 bool isLocalNumber(const std::string& host) {
-  std::array<std::byte, 16> ip{};
-  const bool v4 = ::inet_pton(AF_INET, host.c_str(), ip.data()) == 1;
-  if (!v4 && ::inet_pton(AF_INET6, host.c_str(), ip.data()) != 1) return false;
-  const Result<std::vector<Endpoint>> resolved = resolveHost({host, 1});
-  return resolved.ok() && listenOn(&resolved.value().front().address, 0).ok();
+  const std::optional<Address> address = Address::parse(host);
+  return address && listenOn(&*address, 0).ok();
 }
 
-// A node's name may become known only when its container is up.
+// The name of a node may resolve only once its container is up.
 Result<std::vector<Endpoint>> resolvePatiently(const HostPort& where, int64_t timeout_ms) {
   constexpr int kPauseMs = 200;
   const SteadyClock clock;
@@ -98,7 +95,7 @@ Launched startOf(const Launch& launch) {
   return launched;
 }
 
-// On rank 0. Without a place to meet: anywhere.
+// On rank 0, without a given address: on any port.
 Result<std::unique_ptr<RootService>> startRoot(const Launch& launch, const UniqueIdParts& secret,
                                                const HostPort& where) {
   RootOptions options;
@@ -128,7 +125,7 @@ Result<std::unique_ptr<RootService>> startRoot(const Launch& launch, const Meeti
       started.status().message().c_str());
 }
 
-// Rank 0 listens where the others will look.
+// Rank 0 listens at the address that the other ranks connect to.
 Result<Launched> meet(const Launch& launch, Meeting meeting) {
   Launched launched = startOf(launch);
   if (launched.rank == 0) {
@@ -147,8 +144,8 @@ Result<Launched> meet(const Launch& launch, Meeting meeting) {
   return launched;
 }
 
-// Rank 0 listens, and the launcher carries the unique ID to the others. `broadcast` is collective and returns rank 0's text.
-// Where there is a key file the key does not travel.
+// Rank 0 listens, and the launcher broadcasts the unique ID. `broadcast` is collective and returns rank 0's text. With a key file the key
+// is not broadcast.
 template <typename Broadcast>
 Result<Launched> meetThroughLauncher(const Launch& launch, Broadcast broadcast) {
   Launched launched = startOf(launch);
@@ -186,7 +183,7 @@ Result<Launched> fromOpenMpi(const Launch& launch) {
 }
 
 Result<Launched> fromPmi1(const Launch& launch) {
-  // The protocol allows one client; MPI in this process is it, now or later.
+  // The protocol allows one client per process, which is MPI if it is present.
   if (::dlsym(RTLD_DEFAULT, "MPI_Init"))
     return makeStatus(Code::kInvalidUsage,
                       "this program uses MPI itself, which has mpiexec's ear: make the unique ID with "
@@ -215,7 +212,7 @@ Result<Meeting> torchrunMeeting(const Launch& launch) {
     return meeting;
   }
   meeting.where.host = valueOf(launch.environment, "MASTER_ADDR");
-  // torchrun's own store sits on MASTER_PORT, and anything may sit on the port after it.
+  // torchrun's store uses MASTER_PORT, and the next port may be in use, too.
   HORING_ASSIGN(const int port, numberOf(launch.environment, "MASTER_PORT", 1, 65534));
   meeting.where.port = static_cast<uint16_t>(port + 1);
   meeting.more_ports = static_cast<uint16_t>(std::min(kMorePorts, 65535 - (port + 1)));
@@ -225,8 +222,8 @@ Result<Meeting> torchrunMeeting(const Launch& launch) {
 Result<Launched> fromPlainVariables(const Launch& launch) {
   HORING_ASSIGN(Meeting meeting, torchrunMeeting(launch));
   HORING_ASSIGN(meeting.secret.key, configuredKey(launch.config, launch.log, launch.launcher));
-  // Tells the ranks of a restarted job from the last ones of the job before, and those of one job from another's beside it, which may
-  // have the same key. Ranks may know the host under several names.
+  // Distinguishes the ranks of a restarted job from late ranks of the previous run, and concurrent jobs with the same key. Without the
+  // host, which ranks may know by different names.
   std::string job = "torchrun\n" + std::to_string(meeting.where.port);
   for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
     job += "\n" + valueOf(launch.environment, name);
@@ -257,7 +254,7 @@ Result<Launched> fromSlurm(const Launch& launch) {
   return meet(launch, std::move(meeting));
 }
 
-// mpirun can start torchruns, one for each node; the innermost launcher's numbers are the ones that count.
+// mpirun can start one torchrun per node; the numbers of the innermost launcher are valid.
 bool agree(const std::optional<LaunchNumbers>& inner, const LaunchNumbers& outer) {
   return !inner || (inner->rank == outer.rank && inner->ranks == outer.ranks);
 }
@@ -284,7 +281,7 @@ Result<Launched> launchedRank(const Config& config, const Log& log, const Enviro
   if (open_mpi && agree(plain, *open_mpi)) return fromOpenMpi(launch(*open_mpi, "mpirun"));
   HORING_ASSIGN(const auto slurm, readLaunchNumbers(environment, kSlurmNames));
   HORING_ASSIGN(auto pmi, readLaunchNumbers(environment, kPmiNames));
-  // srun --mpi=pmi2 leaves it to its own variable.
+  // srun --mpi=pmi2 sets the local rank only in its own variable.
   if (pmi && slurm && agree(slurm, *pmi) && !environment(kPmiNames.local_rank))
     pmi->local_rank = slurm->local_rank;
   if (pmi && environment("PMI_FD") && agree(plain, *pmi)) return fromPmi1(launch(*pmi, "mpiexec"));
@@ -295,7 +292,7 @@ Result<Launched> launchedRank(const Config& config, const Log& log, const Enviro
 }
 
 Result<Launched> launchedRank(const Config& config, const Log& log) {
-  static std::atomic<uint64_t> calls{0};  // of the process, as the environment is
+  static std::atomic<uint64_t> calls{0};  // per process, like the environment
   return launchedRank(
       config, log, [](const char* name) -> const char* { return std::getenv(name); },
       calls.fetch_add(1, std::memory_order_relaxed));

@@ -1,5 +1,5 @@
 #pragma once
-// Who this rank is and where the others meet, from the environment that a launcher made.
+// The rank, the number of ranks and the rendezvous address, from the launcher's environment.
 //
 //   horing-run          RANK, WORLD_SIZE, LOCAL_RANK; HORING_ROOT; the secret in HORING_RUN_SECRET
 //   Open MPI's mpirun   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK; the unique ID goes through PMIx
@@ -7,8 +7,8 @@
 //   torchrun            RANK, WORLD_SIZE, LOCAL_RANK; HORING_ROOT or MASTER_ADDR and the port after MASTER_PORT; HORING_KEY_FILE
 //   srun                SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID; HORING_ROOT or the first node; HORING_KEY_FILE
 //
-// A launcher that offers no private channel cannot hand out a secret; then it comes from HORING_KEY_FILE, or with
-// HORING_INSECURE=1 there is none.
+// A launcher without a private channel cannot distribute a secret; then the secret comes from HORING_KEY_FILE, or with HORING_INSECURE=1
+// there is none.
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,11 +33,11 @@ struct Launched {
 
 using EnvironmentLookup = std::function<const char*(const char* name)>;
 
-// Collective over the ranks that were launched together. kInvalidUsage when no launcher is recognised or no secret can be
-// had, with what to do; kInvalidArgument names a variable with a bad value. Waits at most HORING_INIT_TIMEOUT_MS.
-// May be called again: the ranks' first calls make one communicator, their second calls the next.
+// Collective over the ranks that were launched together. kInvalidUsage if no launcher is recognised or there is no secret, with what to do;
+// kInvalidArgument names a variable with a bad value. Waits at most HORING_INIT_TIMEOUT_MS. May be called again: the ranks' first calls
+// make one communicator, their second calls the next.
 Result<Launched> launchedRank(const Config& config, const Log& log);
-// The same with another environment and number of the call, for tests.
+// The same with a given environment and call number, for tests.
 Result<Launched> launchedRank(const Config& config, const Log& log, const EnvironmentLookup& environment,
                               uint64_t call = 0);
 

@@ -20,7 +20,7 @@ class Pmi1Client {
  public:
   Pmi1Client(int fd, Deadline deadline) : fd_(fd), deadline_(deadline) {}
 
-  // Sends a request and returns the answer, which must be of kind `expected` and not carry a failure.
+  // Sends a request and returns the answer, which must be of kind `expected` and not a failure.
   Result<std::string> ask(const std::string& request, const char* expected) {
     HORING_TRY(write(request + "\n"));
     HORING_ASSIGN(std::string answer, readLine());
@@ -51,7 +51,7 @@ class Pmi1Client {
       if (ready < 0 && errno != EINTR) return systemError(errno, "waiting for mpiexec (PMI_FD=%d)", fd_);
       if (deadline_.passed())
         return makeStatus(Code::kTimeout,
-                          "mpiexec does not answer (PMI-1): has every rank come to this point?");
+                          "mpiexec does not answer (PMI-1): has every rank reached this point?");
     }
   }
 

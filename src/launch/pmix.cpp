@@ -15,7 +15,7 @@ namespace horing {
 
 namespace {
 
-// The few declarations of the PMIx standard (versions 2 to 5, chapters 3 and 5) that are needed.
+// The declarations of the PMIx standard (versions 2 to 5, chapters 3 and 5) that are needed.
 struct PmixProcess {
   char name_space[256];
   uint32_t rank;
@@ -53,7 +53,7 @@ bool find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// The library stays loaded: it has threads of its own.
+// Never unloaded, since the library has its own threads.
 Result<PmixLibrary> loadPmix() {
   void* library = ::dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
   if (!library)
@@ -69,7 +69,7 @@ Result<PmixLibrary> loadPmix() {
   return pmix;
 }
 
-// What a callback reports. Shared with it, because it may come after the wait was given up.
+// The result of a callback. Shared with the callback, which may run after the wait has timed out.
 struct Answer {
   std::mutex mutex;
   std::condition_variable came;
@@ -113,7 +113,7 @@ Status await(const SharedAnswer& answer, const char* what, int64_t timeout_ms, B
   std::unique_lock lock(answer->mutex);
   if (!answer->came.wait_for(lock, std::chrono::milliseconds(timeout_ms),
                              [&] { return answer->status.has_value(); }))
-    return makeStatus(Code::kTimeout, "PMIx did not %s within %lld ms: has every rank come to this point?",
+    return makeStatus(Code::kTimeout, "PMIx did not %s within %lld ms: has every rank reached this point?",
                       what, static_cast<long long>(timeout_ms));
   return *answer->status == kPmixSuccess ? Status() : failed(what, *answer->status);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Handing one text from rank 0 to all through PMIx, as Open MPI's mpirun offers it. libpmix is loaded when needed; horing
-// neither links it nor needs its headers.
+// Broadcasts one text from rank 0 through PMIx, which Open MPI's mpirun offers. libpmix is loaded when needed; horing neither links it nor
+// needs its headers.
 #include <string>
 
 #include "base/status.h"

@@ -16,18 +16,18 @@ namespace {
 constexpr int kLevelWithTimeout = NCCL_VERSION(2, 30, 0);
 
 struct Texts {
-  std::string latest_here;  // failure of this thread
-  std::string shown;        // what ncclGetLastError gave out
+  std::string latest_here;  // the latest failure of this thread
+  std::string shown;        // the text that ncclGetLastError returned
 };
 using ThreadTexts = ThreadObject<Texts>;
 
-// Of all threads: whoever watches a job asks for the failure of another one.
+// The latest failure of all threads, for watchdog threads that query the failure of another thread.
 struct Latest {
   std::mutex mutex;
   std::string text;  // under mutex
 };
 Latest& latest() {
-  static auto* const kept = new Latest;  // never destroyed: calls may come while the program ends
+  static auto* const kept = new Latest;  // never destroyed: calls may come during exit
   return *kept;
 }
 
@@ -38,11 +38,11 @@ void keep(const char* given) noexcept {
     Latest& all = latest();
     std::lock_guard lock(all.mutex);
     all.text = text;
-  } catch (...) {  // no memory: the code alone has to do
+  } catch (...) {  // no memory: only the code is returned
   }
 }
 
-// "2.30.7", "2.30", or 23007; 0: none of these.
+// Parses "2.30.7", "2.30" or 23007; 0: invalid.
 int parseLevel(const char* text) {
   int major = 0, minor = 0, patch = 0;
   char more = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The line that tools look for, in what the library prints and in its file.
+// The version line that tools search for, in the library's output and in its file.
 
 namespace horing::nccl {
 

@@ -60,7 +60,7 @@ NCCL_FACE(ncclResult_t, Scatter,
   return answer(horingScatter(sendbuff, recvbuff, count, own(datatype), root, own(comm), own(stream)));
 }
 
-// Each with settings of the call: those are checked before anything else is.
+// Each function has settings of the call, which are checked first.
 namespace {
 template <typename Call>
 ncclResult_t checked(const ncclCollConfig_t* config, Call call) {

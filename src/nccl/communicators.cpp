@@ -1,4 +1,4 @@
-// Making, asking and ending communicators.
+// Making, querying and ending communicators.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -11,7 +11,7 @@
 using namespace horing::nccl;
 
 namespace {
-// What the caller and the environment say.
+// Merges the settings of the caller and the environment.
 ncclResult_t settle(const ncclConfig_t* config, Settings& settings) {
   const ncclResult_t read = readConfig(config, settings);
   if (read == ncclSuccess) overrideBy(settings);
@@ -55,14 +55,14 @@ NCCL_FACE(ncclResult_t, CommInitRankScalable,
 }
 
 namespace {
-constexpr int kMostRanksOfAProcess = 4096;  // more are refused, without a look at the list
+constexpr int kMostRanksOfAProcess = 4096;  // larger counts are refused before the list is read
 }  // namespace
 
 NCCL_FACE(ncclResult_t, CommInitAll, (ncclComm_t * comms, int ndev, const int* devlist)) {
   if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
   for (int rank = 0; comms && rank < ndev; ++rank) logBegin(&comms[rank], rank, ndev);
   const FaceDeadlines deadlines;
-  // As NCCL numbers them; horing leaves the choice to the buffers.
+  // As NCCL numbers devices; in horing the buffers determine the device.
   std::vector<int> devices(static_cast<size_t>(devlist ? 0 : std::clamp(ndev, 0, kMostRanksOfAProcess)));
   std::iota(devices.begin(), devices.end(), 0);
   const ncclResult_t made =
@@ -89,7 +89,7 @@ NCCL_FACE(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* id)) {
   return answer(horingCommGetUniqueId(own(comm), reinterpret_cast<horingUniqueId*>(id)));
 }
 
-// Who joins has no communicator yet, and perhaps nothing of NCCL's variables.
+// A joining rank has no communicator yet, and may not have read NCCL's variables.
 NCCL_FACE(ncclResult_t, CommGrow,
           (ncclComm_t comm, int nRanks, const ncclUniqueId* id, int rank, ncclComm_t* made,
            ncclConfig_t* config)) {
@@ -117,22 +117,28 @@ NCCL_FACE(ncclResult_t, CommRevoke, (ncclComm_t comm, int flags)) {
   return answer(horingCommRevoke(own(comm), flags));
 }
 
-NCCL_FACE(ncclResult_t, CommSuspend, (ncclComm_t, int)) {
-  return notServed("ncclCommSuspend", "a communicator keeps its memory until it is destroyed");
+NCCL_FACE(ncclResult_t, CommSuspend, (ncclComm_t comm, int flags)) {
+  return answer(horingCommSuspend(own(comm), flags));
 }
 
-NCCL_FACE(ncclResult_t, CommResume, (ncclComm_t)) {
-  return notServed("ncclCommResume", "nothing was suspended");
+NCCL_FACE(ncclResult_t, CommResume, (ncclComm_t comm)) {
+  return answer(horingCommResume(own(comm)));
 }
 
 NCCL_FACE(ncclResult_t, CommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value)) {
   uint64_t bytes = 0;
+  int suspended = 0;
   if (!value) return refuse(ncclInvalidArgument, "value is NULL: expected where to put it");
   if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal)
     return refuse(ncclInvalidArgument, "stat is %d: expected an ncclCommMemStat_t", static_cast<int>(stat));
-  const ncclResult_t asked = answer(horingCommMemoryBytes(own(comm), &bytes));
-  if (asked == ncclSuccess) *value = stat >= ncclStatGpuMemPersist ? bytes : 0;
-  return asked;
+  ncclResult_t asked = answer(horingCommMemoryBytes(own(comm), &bytes));
+  if (asked == ncclSuccess) asked = answer(horingCommIsSuspended(own(comm), &suspended));
+  if (asked != ncclSuccess) return asked;
+  // All of it can be given back.
+  *value = stat == ncclStatGpuMemSuspended ? static_cast<uint64_t>(suspended)
+           : stat == ncclStatGpuMemPersist ? 0
+                                           : bytes;
+  return ncclSuccess;
 }
 
 NCCL_FACE(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* error)) {

@@ -17,8 +17,8 @@ static_assert(sizeof(ncclCollConfig_t) == 72 && sizeof(ncclSimInfo_t) == 24);
 constexpr size_t kLeastBytes = offsetof(ncclConfig_t, blocking);
 constexpr size_t kMostBytes = 4096;
 
-// A field, and the first version whose callers set it. The size does not tell: some took the place of padding, which holds anything
-// in structs of before.
+// A field, and the first version whose callers set it. The size is not sufficient: some fields replaced padding, which is uninitialised in
+// older structs.
 struct Field {
   unsigned int since;
   size_t at;
@@ -54,7 +54,7 @@ constexpr Field kFields[] = {
 #undef FIELD
 static_assert(offsetof(ncclConfig_t, nvlsHostMode) == offsetof(horingConfig_t, nvlsHostMode));
 
-// Of a newer NCCL: what is not known here must be undefined, or 0 as padding is.
+// Fields of a newer NCCL, unknown here, must be undefined or 0 (padding).
 ncclResult_t checkUnknown(const std::byte* bytes, size_t size) {
   for (size_t at = sizeof(ncclConfig_t); at + sizeof(int) <= size; at += sizeof(int)) {
     int value = 0;
@@ -68,20 +68,20 @@ ncclResult_t checkUnknown(const std::byte* bytes, size_t size) {
   return ncclSuccess;
 }
 
-// The network that NCCL would look for among its plugins, in vain.
+// Refuses a network that NCCL would search for among its plugins.
 ncclResult_t checkNetwork(const char* name) {
   if (!name || ::strcasecmp(name, "socket") == 0 || ::strcasecmp(name, "ib") == 0) return ncclSuccess;
   return refuse(ncclInvalidUsage, "config.netName is '%.100s': there are only \"Socket\" and \"IB\"", name);
 }
 
-// What NCCL takes for its own most.
+// NCCL's own maximum.
 constexpr int kMostBlocks = 1024;
 
 bool isOutside(int value, int least, int most) {
   return value != NCCL_CONFIG_UNDEF_INT && (value < least || value > most);
 }
 
-// Undefined is less than any number.
+// The undefined value is less than any number.
 ncclResult_t checkBlocks(int least, int most) {
   if (most == NCCL_CONFIG_UNDEF_INT || most < 1 || least <= most) return ncclSuccess;
   return refuse(ncclInvalidArgument, "config.minCTAs is %d: expected at most config.maxCTAs, which is %d",
@@ -106,7 +106,7 @@ bool areKnownAlgorithms(std::string_view list) {
   return isKnownAlgorithm(list);
 }
 
-// The ranges that communicators' settings of the same names have.
+// The same ranges as in communicator settings of the same names.
 ncclResult_t checkResources(const ncclCollConfig_t& given) {
   const struct {
     const char* name;
@@ -124,7 +124,7 @@ ncclResult_t checkResources(const ncclCollConfig_t& given) {
   return checkBlocks(given.minCTAs, given.maxCTAs);
 }
 
-// 2.31 had all but the last field.
+// 2.31 had all fields except the last.
 constexpr size_t kCollConfigBytesIn231 = offsetof(ncclCollConfig_t, launchCompletionEvent);
 
 }  // namespace
@@ -147,7 +147,7 @@ ncclResult_t readConfig(const ncclConfig_t* given, Settings& settings) noexcept 
   if (const ncclResult_t blocks = checkBlocks(settings.own.minCTAs, settings.own.maxCTAs);
       blocks != ncclSuccess)
     return blocks;
-  // Compared above: horing shall not compare with the most that it is given.
+  // Compared above: horing must not compare with the clamped value.
   if (settings.own.maxCTAs > kMostBlocks) settings.own.maxCTAs = kMostBlocks;
   if (settings.own.minCTAs > kMostBlocks) settings.own.minCTAs = kMostBlocks;
   settings.used = &settings.own;

@@ -32,7 +32,7 @@ const CurrentGpu* CurrentGpu::find() noexcept {
   static bool is_loaded = false;  // under mutex; a program may load a driver at any time
   const std::lock_guard lock(mutex);
   if (!is_loaded) {
-    // Only what the program has: a driver that nobody uses stays out of its process.
+    // Only a driver that the program has loaded: horing does not load one.
     void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     is_loaded = driver && gpu.load(driver);
   }

@@ -1,18 +1,18 @@
 #pragma once
-// Memory of the GPU that is current, for programs that use CUDA: with the driver that they have loaded.
+// Memory of the current GPU, for programs that use CUDA, through the driver that they have loaded.
 #include <cstddef>
 
 namespace horing::nccl {
 
-// What cuda.h declares, as far as it is called.
+// The functions of cuda.h that are called.
 class CurrentGpu {
  public:
-  // Null where this process has loaded no driver, or none that has a GPU. The calling thread then has a context: the one that is
-  // current, or the first GPU's primary one, as CUDA's runtime would take.
+  // Null if this process has not loaded a driver, or the driver has no GPU. Otherwise the calling thread has a context afterwards: the
+  // current one, or the first GPU's primary context, as with CUDA's runtime.
   static const CurrentGpu* find() noexcept;
-  // Null: no memory.
+  // Null: out of memory.
   void* allocate(size_t size) const noexcept;
-  // Whether the driver knew it.
+  // False: unknown to the driver.
   bool release(void* ptr) const noexcept;
 
  private:

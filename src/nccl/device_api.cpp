@@ -1,4 +1,4 @@
-// The host's side of the device API: what asks about ranks is answered, what prepares for kernels is refused.
+// The host side of the device API: serves queries about ranks, refuses functions that prepare for kernels.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr ncclTeam_t kNobody{0, 0, 0}, kAlone{1, 0, 1};
 
-// Those of the communicator, or nobody.
+// The team of all ranks of the communicator; empty on error.
 ncclTeam_t allRanks(ncclComm_t comm) {
   ncclTeam_t team = kNobody;
   const bool known = answer(horingCommCount(own(comm), &team.nRanks)) == ncclSuccess &&
@@ -23,7 +23,7 @@ ncclTeam_t thisRank(ncclComm_t comm) {
   return allRanks(comm).nRanks > 0 ? kAlone : kNobody;
 }
 
-// How many ranks after this one the team's rank comes.
+// The distance from this rank to the team's rank.
 int distanceTo(const ncclTeam_t& team, int rank) {
   return (rank - team.rank) * team.stride;
 }

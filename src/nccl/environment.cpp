@@ -20,7 +20,7 @@ namespace horing::nccl {
 
 namespace {
 
-// What horing was told, by name. Never destroyed: calls may come while the program ends.
+// The values passed to horing, by name. Never destroyed: calls may come during exit.
 struct Told {
   std::mutex mutex;
   std::map<std::string, std::string, std::less<>> values;  // under mutex
@@ -30,7 +30,7 @@ Told& told() {
   return *kept;
 }
 
-// What this process logs, by horing's variables where set, else by NCCL's.
+// The log of this process, by horing's variables if set, else by NCCL's.
 Log logOf(int rank) {
   const Result<Config> config = Config::fromLookup([](const char* name) -> const char* {
     const std::string_view wanted = name;
@@ -56,7 +56,7 @@ void sayOnce() {
   }
 }
 
-// The first error of telling horing.
+// Passes the values to horing; returns the first error.
 horingResult_t tell() {
   horingResult_t first = horingSuccess;
   auto& values = told().values;
@@ -75,14 +75,14 @@ horingResult_t tell() {
   return first;
 }
 
-// By one rank of a job, once in a process; under told().mutex.
+// On one rank of a job, once in a process; under told().mutex.
 void showBanner(int rank) {
   static bool shown = false;
   const auto level = told().values.find(std::string_view("HORING_DEBUG"));
   const bool wanted = level != told().values.end() && ::strcasecmp(level->second.c_str(), "none") != 0;
   if (rank != 0 || !wanted || std::exchange(shown, true)) return;
   const std::string line = std::string(kBanner) + "\n";
-  // A lost line is not worth an error.
+  // A lost log line is not an error.
   [[maybe_unused]] const Status written = writeAll(logOf(-1).descriptor(), line, "the log");
 }
 
@@ -98,7 +98,7 @@ ncclResult_t takeOverEnvironment() noexcept {
     }();
     return answer(result);
   } catch (...) {
-    return refuse(ncclSystemError, "no memory for what NCCL's variables say");
+    return refuse(ncclSystemError, "no memory for the values of NCCL's variables");
   }
 }
 
@@ -111,7 +111,7 @@ std::string originsOf(std::string_view text) {
     if (is_told == told().values.end() || (set && *set) || text.find(mapping.own) == text.npos) continue;
     for (const char* const from : mapping.from)
       if (const auto value = findValue(from))
-        origins += formatString(" (%s comes of %s=%s)", mapping.own, from, value->c_str());
+        origins += formatString(" (%s is set by %s=%s)", mapping.own, from, value->c_str());
   }
   return origins;
 }
@@ -122,7 +122,7 @@ void overrideBy(Settings& settings) {
     settings.own.blocking = *blocking == "1" ? 1 : 0;
     settings.used = &settings.own;
   }
-  // Where it says nothing, horing takes what it was told.
+  // If the environment has no value, horing uses the default set here.
   for (const char* const name : {"NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS"})
     if (findValue(name)) settings.own.maxCTAs = HORING_CONFIG_UNDEF_INT;
   if (findValue("NCCL_IB_TC")) settings.own.trafficClass = HORING_CONFIG_UNDEF_INT;
@@ -136,12 +136,12 @@ void logBegin(ncclComm_t* place, int rank, int ranks) noexcept {
     logOf(rank).info("nccl",
                      "comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %x commId 0x0 - Init START",
                      static_cast<void*>(place), rank, ranks, -1, -1, 0);
-  } catch (...) {  // no memory: a line less
+  } catch (...) {  // no memory: a line is lost
   }
 }
 
 namespace {
-// Of the calling thread's open group.
+// The calling thread's open group.
 struct Begun {
   ncclComm_t* place;
   int rank, ranks;
@@ -153,7 +153,7 @@ void logGroupEnd(ncclResult_t result) noexcept {
   try {
     for (const Begun& each : std::exchange(BegunInGroup::get(), {}))
       logEnd(each.place, each.rank, each.ranks, result);
-  } catch (...) {  // no memory: lines less
+  } catch (...) {  // no memory: lines are lost
   }
 }
 
@@ -167,7 +167,7 @@ void logEnd(ncclComm_t* place, int rank, int ranks, ncclResult_t result) noexcep
     logOf(rank).info("nccl",
                      "comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %x commId 0x0 - Init COMPLETE",
                      static_cast<void*>(*place), rank, ranks, gpu, gpu, 0);
-  } catch (...) {  // no memory: a line less
+  } catch (...) {  // no memory: a line is lost
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// How every function of nccl.h is written: defined with a p before its name, as which profilers call it, and under its own name as
-// a weak one, which they may define themselves.
+// Defines every function of nccl.h twice: with a p before its name, for profilers to call, and under its own name as a weak alias, which
+// profilers may override.
 #include "horing/horing.h"
 #include "nccl/nccl.h"
 #include "nccl/nccl_device.h"
@@ -23,8 +23,9 @@ inline horingDataType_t own(ncclDataType_t type) {
 inline horingRedOp_t own(ncclRedOp_t op) {
   return static_cast<horingRedOp_t>(op);
 }
+// In CUDA, NULL is the default stream (cudaStreamLegacy), which orders operations and does not block.
 inline horingStream_t own(cudaStream_t stream) {
-  return static_cast<horingStream_t>(stream);
+  return stream ? static_cast<horingStream_t>(stream) : reinterpret_cast<horingStream_t>(0x1);
 }
 inline horingUniqueId own(const ncclUniqueId& id) {
   static_assert(sizeof(horingUniqueId) == sizeof id);
@@ -33,20 +34,20 @@ inline horingUniqueId own(const ncclUniqueId& id) {
 
 // Whether the calling thread is between ncclGroupStart and ncclGroupEnd.
 bool groupIsOpen();
-// What this face refuses of an open group, as horing does: ncclGroupEnd shall say so, too, and launch nothing. Returns `why`.
+// Records a refused call of an open group: ncclGroupEnd returns the error, too, and launches nothing. Returns `why`.
 ncclResult_t refuseGroup(ncclResult_t why) noexcept;
 
-// The level that ncclGetVersion tells (HORING_NCCL_LEVEL).
+// The version that ncclGetVersion returns (HORING_NCCL_LEVEL).
 int level();
 
-// The code that callers of this level know.
+// The code, as known to callers of this version.
 ncclResult_t translated(horingResult_t result);
-// Of what a function of horing.h has answered just now. Keeps the text of a failure for ncclGetLastError.
+// Converts the result of a function of horing.h, called just before. Keeps the error text for ncclGetLastError.
 ncclResult_t answer(horingResult_t result) noexcept;
-// An answer of this face, with its text.
+// An error of this library, with its text.
 ncclResult_t refuse(ncclResult_t code, const char* format, ...) noexcept
     __attribute__((format(printf, 2, 3)));
-// That of functions which horing does not have. `instead`: what to do.
+// The error of functions that horing does not have. `instead`: what to use instead.
 ncclResult_t notServed(const char* name, const char* instead) noexcept;
 // Keeps the text of a communicator's error for ncclGetLastError of all threads.
 void keepErrorOf(ncclComm_t comm) noexcept;

@@ -1,11 +1,12 @@
 #pragma once
-// The deadlines of communicators that are made through this face.
+// The deadlines of communicators made through this library.
 #include "nccl/face.h"
 
 namespace horing::nccl {
 
-// While it lives, communicators that the calling thread makes have the deadlines of this face, unless horing's variables are set:
-// operations none, since callers have their own, and ranks half an hour to come, since frameworks make groups minutes apart.
+// While this object exists, communicators that the calling thread makes get the deadlines of this library, unless horing's variables are
+// set: none for operations, since callers have their own timeouts; half an hour for ranks to arrive, since frameworks make groups minutes
+// apart.
 class FaceDeadlines {
  public:
   FaceDeadlines() noexcept;
@@ -15,7 +16,7 @@ class FaceDeadlines {
 
  private:
   horingOptions_t former_ =
-      HORING_OPTIONS_INITIALIZER;  // of the thread, which count but for the deadlines that they leave open
+      HORING_OPTIONS_INITIALIZER;  // the thread's options, which override these deadlines
 };
 
 }  // namespace horing::nccl

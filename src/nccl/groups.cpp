@@ -8,9 +8,9 @@
 using namespace horing::nccl;
 
 namespace {
-// Of the calling thread's open group.
+// The nesting depth of the calling thread's group.
 thread_local int depth = 0;
-thread_local ncclResult_t refused = ncclSuccess;  // the first of this face's refusals
+thread_local ncclResult_t refused = ncclSuccess;  // the first call that this library refused
 thread_local char why_refused[400] = "";
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Memory, registration, windows and what works through windows.
+// Memory, registration, windows and operations on windows.
 #include "nccl/current_gpu.h"
 #include "nccl/face.h"
 

@@ -1,4 +1,4 @@
-// ncclParam...: the variables that are read, by their names.
+// ncclParam...: access to the known variables by name.
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
@@ -58,7 +58,7 @@ struct KeptText {
   std::string text;
 };
 
-// The text, which stays valid until the thread asks again.
+// The text; valid until the thread's next call.
 ncclResult_t textOf(const ncclParamHandle* handle, const std::string** text) {
   const auto& all = parameters().all;
   const bool known = std::any_of(all.begin(), all.end(), [&](const auto& each) { return &each == handle; });

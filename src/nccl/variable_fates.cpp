@@ -1,4 +1,4 @@
-// What becomes of a variable that is set.
+// The effect of a variable that is set.
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// Where values of NCCL's variables are looked for.
+// The sources of NCCL's variables.
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -22,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
 
 using Values = std::map<std::string, Found, std::less<>>;
 
-// Lines NAME=VALUE; # begins a comment. What is there already stays.
+// Lines NAME=VALUE; # begins a comment. Existing values are kept.
 void addFile(const std::string& path, Values& values) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -36,7 +36,7 @@ void addFile(const std::string& path, Values& values) {
 
 const Values& ofFiles() {
   static const auto* const kept = [] {
-    auto* const values = new Values;  // never destroyed: calls may come while the program ends
+    auto* const values = new Values;  // never destroyed: calls may come during exit
     if (const char* const file = std::getenv("NCCL_CONF_FILE")) {
       addFile(file, *values);
     } else if (const char* const home = std::getenv("HOME")) {

@@ -19,7 +19,7 @@ Value first(const Lookup& lookup, From from) {
   return {};
 }
 
-// NCCL takes other words for nothing.
+// NCCL ignores other words.
 Value amongWords(const Value& value, std::initializer_list<const char*> words) {
   const bool known = value && std::any_of(words.begin(), words.end(), [&](const char* word) {
                        return ::strcasecmp(value->c_str(), word) == 0;
@@ -48,7 +48,7 @@ bool is(const Value& value, const char* word) {
   return value && ::strcasecmp(value->c_str(), word) == 0;
 }
 
-// NCCL's numbers may go further than horing's.
+// Clamps, since NCCL's range may be larger than horing's.
 template <long least, long most>
 Value within(const Lookup& lookup, From from) {
   for (const char* const name : from)
@@ -57,13 +57,13 @@ Value within(const Lookup& lookup, From from) {
   return {};
 }
 
-// NCCL's 2 (where the device says that it is of use) is what horing's 1 means.
+// NCCL's 2 (if the device supports it) is horing's 1.
 Value relaxedOrdering(const Lookup& lookup, From from) {
   const std::optional<long> value = number(lookup, from[0]);
   return value ? Value(*value == 0 ? "0" : "1") : Value();
 }
 
-// device[:port[:rail[:plane]]]: horing knows devices and ports.
+// device[:port[:rail[:plane]]]: horing uses devices and ports.
 Value devices(const Lookup& lookup, From from) {
   const Value given = lookup(from[0]);
   if (!given) return {};
@@ -131,12 +131,12 @@ constexpr char kItself[] = "horing chooses this itself";
 }  // namespace
 
 std::span<const Mapping> mappings() {
-  // Never destroyed: calls may come while the program ends.
+  // Never destroyed: calls may come during exit.
   static const auto* const all = new std::vector<Mapping>{
       {"HORING_DEBUG", {"NCCL_DEBUG"}, kSame, debugLevel},
       {"HORING_DEBUG_FILE", {"NCCL_DEBUG_FILE", "NCCL_DEBUG"}, kTranslated, logFile},
       {"HORING_DEBUG_FORM", {"NCCL_DEBUG"}, kTranslated, logForm},
-      {"HORING_ALGO", {"NCCL_ALGO"}, kTranslated, first},  // whose spelling horing reads
+      {"HORING_ALGO", {"NCCL_ALGO"}, kTranslated, first},  // horing parses NCCL's syntax
       {"HORING_TRANSPORTS", {"NCCL_NET", "NCCL_IB_DISABLE", "NCCL_SHM_DISABLE"}, kTranslated, transports},
       {"HORING_HOSTID", {"NCCL_HOSTID"}, kSame, first},
       {"HORING_TOPO_FILE", {"NCCL_TOPO_FILE"}, kSame, first},

@@ -1,5 +1,5 @@
 #pragma once
-// NCCL's environment variables, and what each means here: a table as data.
+// NCCL's environment variables and their meaning in horing: a table.
 #include <functional>
 #include <optional>
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace horing::nccl {
 
-// The value of one of NCCL's variables, by its whole name; nothing: not set, or empty.
+// The value of an NCCL variable by its full name; nothing: not set, or empty.
 using Lookup = std::function<std::optional<std::string>(std::string_view name)>;
 
-// What variables of NCCL say of one of horing's.
+// The NCCL variables that determine one of horing's.
 struct Mapping {
   const char* own;                // HORING_...
   std::vector<const char*> from;  // NCCL_..., one or several
@@ -22,16 +22,16 @@ struct Mapping {
 };
 std::span<const Mapping> mappings();
 
-// Those that are read and change nothing, for what they are about is not here, or chosen otherwise.
+// Variables without effect, since horing has no such feature or chooses otherwise.
 struct Accepted {
-  const char* name;  // a trailing * stands for all that begin so
+  const char* name;  // a trailing * matches any suffix
   const char* why;
 };
 std::span<const Accepted> acceptedVariables();
-// Those that are about calls and not settings: NCCL_COMM_BLOCKING and the like.
+// Variables about calls, such as NCCL_COMM_BLOCKING.
 std::span<const char* const> ownVariables();
 
-// Where a value was found.
+// A value and its source.
 struct Found {
   std::string value;
   std::string where;  // "environment", or a file
@@ -40,7 +40,7 @@ struct Found {
 std::optional<Found> find(std::string_view name);
 std::optional<std::string> findValue(std::string_view name);
 
-// What becomes of a variable that is set: "HORING_IB_TC=41", "changes nothing: ...".
+// The effect of a variable that is set: "HORING_IB_TC=41", "changes nothing: ...".
 std::string fateOf(std::string_view name);
 
 // Every NCCL_ name that is set, in the environment or in a file.

@@ -11,9 +11,9 @@ namespace horing::paro {
 
 namespace {
 
-// What travels: numbers of one width, so that there are no gaps of unknown content.
+// The wire format: numbers of one width, so that there is no padding.
 struct WireConfig {
-  int64_t strategy, memory_limit, bucket_bytes, average, state_values, micro_steps, params;
+  int64_t strategy, memory_limit, bucket_bytes, average, state_values, micro_steps, grads_in_float32, params;
 };
 struct WireParam {
   uint64_t count;
@@ -31,6 +31,7 @@ constexpr struct {
     {"average", &WireConfig::average},
     {"stateValues", &WireConfig::state_values},
     {"microSteps", &WireConfig::micro_steps},
+    {"gradsInFloat32", &WireConfig::grads_in_float32},
     {"the number of parameters", &WireConfig::params},
 };
 
@@ -42,6 +43,7 @@ WireConfig wireConfig(const Description& description) {
           config.average != 0,
           config.stateValues,
           config.microSteps,
+          config.gradsInFloat32 != 0,
           static_cast<int64_t>(description.params.size())};
 }
 
@@ -108,7 +110,7 @@ Status agree(horingComm_t comm, const Status& mine) {
   for (int other = 0; other < ranks; ++other) {
     Report& theirs = reports[static_cast<size_t>(other)];
     if (theirs.code == 0) continue;
-    // The own error has its own text, not cut short.
+    // This rank's own error has its full text.
     if (other == rank) return makeStatus(mine.code(), "rank %d: %s", rank, mine.message().c_str());
     theirs.text[sizeof theirs.text - 1] = '\0';
     return makeStatus(static_cast<Code>(theirs.code), "rank %d: %s", other, theirs.text);
@@ -128,7 +130,7 @@ Status agreeOn(horingComm_t comm, const Description& mine) {
   if (std::all_of(digests.begin(), digests.end(), [&](const Digest& other) { return other == digest; }))
     return {};
 
-  // They differ, and every rank sees that: those that are not like rank 0 find out where.
+  // The descriptions differ, as every rank sees: ranks that differ from rank 0 find the first difference.
   WireConfig first_config = config;
   HORING_TRY(statusOf(horingBcast(&first_config, sizeof first_config, horingUint8, 0, comm, nullptr)));
   HORING_TRY(agree(comm, firstDifference(config, first_config)));

@@ -1,5 +1,5 @@
 #pragma once
-// What all ranks must be told before they go on: that each of them can, and that they were given the same.
+// Agreement of all ranks before they continue: that each rank can, and that all have the same arguments.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,17 +9,17 @@
 
 namespace horing::paro {
 
-// Collective. What the first rank has that is not well: "rank 3: ...", on every rank.
+// Collective. Returns the error of the first rank that has one, "rank 3: ...", on every rank.
 Status agree(horingComm_t comm, const Status& mine);
 
-// What must be the same on every rank.
+// The arguments that must be the same on every rank.
 struct Description {
-  horingParoConfig_t config{};  // without its pointer
+  horingParoConfig_t config{};  // with a null pointer for units
   std::vector<horingParoParam_t> params;
-  std::vector<int> units;  // of each
+  std::vector<int> units;  // by parameter
 };
 
-// Collective. Refuses descriptions that differ, and names a rank and the first difference to rank 0.
+// Collective. Refuses descriptions that differ, and names a rank and its first difference from rank 0.
 Status agreeOn(horingComm_t comm, const Description& mine);
 
 }  // namespace horing::paro

@@ -9,6 +9,7 @@
 #include "horing/paro.h"
 #include "paro/client.h"
 #include "paro/convert.h"
+#include "paro/rates.h"
 #include "paro/strategy.h"
 
 struct horingParo {
@@ -18,7 +19,7 @@ struct horingParo {
 namespace horing::paro {
 namespace {
 
-// The API gives it no other owner, as horing.h's.
+// Thread-local: the API gives the text no owner, as in horing.h.
 struct LastError {
   std::string text;
 };
@@ -57,7 +58,7 @@ Status deliver(Result<T> result, T* to) {
   return {};
 }
 
-// body(client), with `out` checked first.
+// Runs body(client) after checking `out`.
 template <typename Body>
 horingResult_t onClient(horingParo_t paro, const void* out, const char* name, Body body) noexcept {
   return guarded([&]() -> Status {
@@ -71,7 +72,7 @@ horingResult_t onClient(horingParo_t paro, Body body) noexcept {
   return onClient(paro, paro, "paro", body);
 }
 
-// What a rank can tell of its own arguments. Takes them into `description`, unless they cannot be read.
+// Checks a rank's own arguments, and copies them to `description`, unless they cannot be read.
 Status readArguments(const horingParoConfig_t* config, std::span<const horingParoParam_t> params,
                      Description& description) {
   description.config = HORING_PARO_CONFIG_INITIALIZER;
@@ -135,6 +136,30 @@ horingResult_t horingParoGetEstimate(horingParoStrategy_t strategy, const horing
     HORING_TRY(checkPointer(result, "estimate"));
     HORING_ASSIGN(const Row* const row, findRow(strategy));
     return deliver(estimate(*row, *model), result);
+  });
+}
+
+horingResult_t horingParoMeasure(horingComm_t comm, size_t bytes, horingParoRates_t* rates) {
+  return guarded([&]() -> Status {
+    HORING_TRY(checkPointer(comm, "comm"));
+    HORING_TRY(checkPointer(rates, "rates"));
+    return deliver(measureRates(comm, bytes), rates);
+  });
+}
+
+horingResult_t horingParoGetSeconds(const horingParoEstimate_t* estimate, int vectors,
+                                    const horingParoRates_t* rates, double* seconds) {
+  return guarded([&]() -> Status {
+    HORING_TRY(checkPointer(estimate, "estimate"));
+    HORING_TRY(checkPointer(rates, "rates"));
+    HORING_TRY(checkPointer(seconds, "seconds"));
+    if (estimate->numOperations < 0 || estimate->numOperations > HORING_PARO_MAX_OPERATIONS || vectors < 1)
+      return makeStatus(
+          Code::kInvalidArgument,
+          "%d operations on %d vectors: expected an estimate of horingParoGetEstimate, and at least 1",
+          estimate->numOperations, vectors);
+    *seconds = secondsOf(*estimate, vectors, *rates);
+    return {};
   });
 }
 
@@ -266,6 +291,14 @@ horingResult_t horingParoCheckFolder(horingParo_t paro, const char* folder) {
 
 horingResult_t horingParoSave(horingParo_t paro, const char* folder, uint64_t step) {
   return onClient(paro, folder, "folder", [&](Client& client) { return client.save(folder, step); });
+}
+
+horingResult_t horingParoStartSave(horingParo_t paro, const char* folder, uint64_t step) {
+  return onClient(paro, folder, "folder", [&](Client& client) { return client.startSave(folder, step); });
+}
+
+horingResult_t horingParoWaitSave(horingParo_t paro) {
+  return onClient(paro, [](Client& client) { return client.waitSave(); });
 }
 
 horingResult_t horingParoLoad(horingParo_t paro, const char* folder, uint64_t* step) {

@@ -8,18 +8,26 @@
 
 namespace horing::paro {
 
+size_t BucketList::longestBytes() const {
+  size_t longest = 0;
+  for (const BucketLayout& bucket : buckets)
+    longest = std::max(longest, bucket.padded * bytesOf(bucket.type));
+  return longest;
+}
+
 size_t BucketList::longestGradBytes() const {
   size_t longest = 0;
   for (const BucketLayout& bucket : buckets)
-    if (bucket.trainable) longest = std::max(longest, bucket.padded * bytesOf(bucket.type));
+    if (bucket.trainable) longest = std::max(longest, bucket.padded * bytesOf(bucket.grad_type));
   return longest;
 }
 
 BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const int> units,
-                      size_t bucket_bytes, int ranks) {
+                      const horingParoConfig_t& config, int ranks) {
+  const size_t bucket_bytes = config.bucketBytes ? config.bucketBytes : kDefaultBucketBytes;
   BucketList list;
   list.places.reserve(params.size());
-  std::map<std::tuple<int, horingDataType_t, bool>, size_t> open;  // bucket of each kind
+  std::map<std::tuple<int, horingDataType_t, bool>, size_t> open;  // the open bucket of each kind
   for (size_t i = 0; i < params.size(); ++i) {
     const horingParoParam_t& param = params[i];
     const bool trainable = param.trainable != 0;
@@ -28,7 +36,8 @@ BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const
     if (is_new ||
         (list.buckets[found->second].count > 0 && list.buckets[found->second].count + param.count > limit)) {
       found->second = list.buckets.size();
-      list.buckets.push_back({param.type, trainable, 0, 0});
+      list.buckets.push_back(
+          {param.type, config.gradsInFloat32 ? stateTypeOf(param.type) : param.type, trainable, 0, 0});
     }
     BucketLayout& bucket = list.buckets[found->second];
     list.places.push_back({static_cast<int>(found->second), bucket.count, param.count});

@@ -1,15 +1,12 @@
-// Saving and loading: which elements go where. What the files look like is in checkpoint_format.h.
+// Saving and loading: the assignment of elements to files. checkpoint_format.h has the format of the files, saver.h writes them.
 //
-// Every rank saves its block of a partition among all ranks, whatever the strategy, so each element is written
-// once, and nothing is sent. Loading, a rank takes the same block out of whichever files have it, so each element is
-// read once; what others keep, too, is sent to them, as at the end of an optimizer step. Rank 0 alone looks into
-// all files, to tell the others what is in them.
-#include <dirent.h>
-
+// Every rank saves its block of a partition among all ranks, whatever the strategy, so each element is written once, and nothing is sent.
+// For loading, a rank reads the same block from whichever files have it, so each element is read once; data that several ranks keep is sent
+// to them, as at the end of an optimizer step. Only rank 0 reads the indices of all files, and sends them to the others.
 #include <algorithm>
 #include <cinttypes>
 #include <map>
-#include <memory>
+#include <utility>
 
 #include "paro/checkpoint_format.h"
 #include "paro/client.h"
@@ -20,7 +17,7 @@ namespace horing::paro {
 
 namespace {
 
-// Elements that a section and a piece have in common.
+// The intersection of a section and a piece.
 struct Overlap {
   uint64_t first = 0;
   uint64_t count = 0;
@@ -31,7 +28,7 @@ Overlap overlapOf(const Section& one, const Section& other) {
   return {first, end > first ? end - first : 0};
 }
 
-// Where elements of this rank are in a checkpoint.
+// The location of elements of this rank in a checkpoint.
 struct Source {
   Section section;
   Overlap overlap;
@@ -64,16 +61,16 @@ Status checkModel(const Manifest& manifest, const Description& mine) {
   return {};
 }
 
-// The files of a checkpoint, with the places of what one rank needs of them.
+// The files of a checkpoint, with the locations of one rank's elements.
 class Reader {
  public:
   Reader(const std::string& folder, std::span<Piece> pieces) : folder_(folder) {
     for (Piece& piece : pieces) wanted_[{piece.section.param, piece.section.kind}] = &piece;
   }
 
-  // Proves that the pieces are what was written. `sections` are complete: those of all files, one file after the other.
+  // Finds and verifies the pieces. `sections`: of all files, in file order.
   Status find(const Manifest& manifest, std::span<const Section> sections);
-  // Brings them into memory.
+  // Reads the pieces into memory.
   Status read() const;
 
  private:
@@ -116,7 +113,7 @@ Status Reader::read() const {
   return {};
 }
 
-// The sections of all files, one file after the other.
+// Reads the sections of all files, in file order.
 Result<std::vector<Section>> readIndices(const std::string& folder, const Manifest& manifest) {
   std::vector<Section> all;
   for (size_t number = 0; number < manifest.files.size(); ++number) {
@@ -127,35 +124,10 @@ Result<std::vector<Section>> readIndices(const std::string& folder, const Manife
   return all;
 }
 
-// Whether what all ranks have written is where this one will look for it.
-Status seesFiles(const std::string& folder, uint64_t generation, std::span<const FileEntry> files) {
-  for (size_t number = 0; number < files.size(); ++number) {
-    const std::string path = filePath(folder, generation, number);
-    const Result<OldFile> file = OldFile::open(path);
-    if (!file.ok() || file.value().bytes() != files[number].bytes)
-      return makeStatus(Code::kInvalidUsage,
-                        "rank %zu has written %s, which is not here: expected a folder that all ranks see",
-                        number, path.c_str());
-  }
-  return {};
-}
-
-void removeFiles(const std::string& folder, uint64_t generation, int ranks) {
-  for (int rank = 0; rank < ranks; ++rank)
-    (void)std::remove(filePath(folder, generation, static_cast<size_t>(rank)).c_str());
-}
-
-// What earlier saves, finished or not, have left.
-void removeLeftOvers(const std::string& folder, uint64_t generation) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
-  if (!entries) return;
-  while (const dirent* const entry = ::readdir(entries.get()))
-    if (isLeftOver(entry->d_name, generation)) (void)std::remove((folder + "/" + entry->d_name).c_str());
-}
-
 }  // namespace
 
 Status Client::betweenSteps(const char* call) const {
+  HORING_TRY(saver_.mayCall(call));
   if (phase_ != Phase::kMicroSteps)
     return makeStatus(Code::kInvalidUsage,
                       "%s within an optimizer step: expected horingParoSyncParams before", call);
@@ -209,66 +181,39 @@ Status Client::settleParams() {
   return {};
 }
 
-Result<uint64_t> Client::newGeneration() const {
-  uint64_t generation = 0;
-  randombytes_buf(&generation, sizeof generation);
-  HORING_TRY(statusOf(horingBcast(&generation, 1, horingUint64, 0, comm_, nullptr)));
-  return generation;
-}
-
-// This rank writes a file of these pieces. All are on the disk, where rank 0 sees them, when this succeeds.
-Result<std::vector<FileEntry>> Client::writeFiles(const std::string& folder, uint64_t generation,
-                                                  std::span<Piece> mine) const {
-  HORING_TRY(agree(comm_, makeFolder(folder)));
-  const Result<FileEntry> written =
-      writeFile(filePath(folder, generation, static_cast<size_t>(grid_.rank())), mine);
-  // Names, too, must be on the disk before a manifest tells of them.
-  HORING_TRY(agree(comm_, written.ok() ? syncFolder(folder) : written.status()));
-
-  const FileEntry entry = written.value();
-  std::vector<FileEntry> files(static_cast<size_t>(grid_.shape().ranks()));
-  HORING_TRY(statusOf(horingAllGather(&entry, files.data(), sizeof entry, horingUint8, comm_, nullptr)));
-  HORING_TRY(agree(comm_, grid_.rank() == 0 ? seesFiles(folder, generation, files) : Status()));
-  return files;
+Result<Snapshot> Client::snapshot(const char* call, const std::string& folder, uint64_t step) {
+  HORING_TRY(mayCall());
+  Status local = betweenSteps(call);
+  if (local.ok()) local = settleParams();
+  HORING_TRY(agree(comm_, local));
+  return Snapshot{folder, step, description_.config.stateValues, description_.params, pieces()};
 }
 
 Status Client::save(const std::string& folder, uint64_t step) {
-  HORING_TRY(mayCall());
-  Status local = betweenSteps("horingParoSave");
-  if (local.ok()) local = settleParams();
-  HORING_TRY(agree(comm_, local));
+  HORING_ASSIGN(Snapshot now, snapshot("horingParoSave", folder, step));
+  return writeCheckpoint(comm_, now);
+}
 
-  HORING_ASSIGN(const uint64_t generation, newGeneration());
-  std::vector<Piece> mine = pieces();
-  Result<std::vector<FileEntry>> files = writeFiles(folder, generation, mine);
-  if (!files.ok()) {
-    // A full disk shall not stay full. No other rank may decide so: only rank 0 knows that there will be no manifest.
-    if (grid_.rank() == 0) removeFiles(folder, generation, grid_.shape().ranks());
-    return files.status();
-  }
-  const Manifest manifest{.generation = generation,
-                          .step = step,
-                          .state_values = description_.config.stateValues,
-                          .params = description_.params,
-                          .files = files.take()};
-  HORING_TRY(agree(comm_, grid_.rank() == 0 ? writeManifest(folder, manifest) : Status()));
-  if (grid_.rank() == 0) removeLeftOvers(folder, generation);
-  return {};
+Status Client::startSave(const std::string& folder, uint64_t step) {
+  HORING_ASSIGN(Snapshot now, snapshot("horingParoStartSave", folder, step));
+  return saver_.start(std::move(now));
+}
+
+Status Client::waitSave() {
+  return saver_.wait();
 }
 
 Status Client::checkFolder(const std::string& folder) {
   HORING_TRY(mayCall());
-  HORING_ASSIGN(const uint64_t generation, newGeneration());
-  const Status written = writeFiles(folder, generation, {}).status();
-  (void)std::remove(filePath(folder, generation, static_cast<size_t>(grid_.rank())).c_str());
-  return written;
+  HORING_TRY(agree(comm_, saver_.mayCall("horingParoCheckFolder")));
+  return paro::checkFolder(comm_, folder);
 }
 
-// `block` is this rank's of `kept`; its share of that is there.
+// `block`: this rank's block of `kept`, which contains its share.
 Status Client::spread(Bucket& bucket, std::byte* block, horingParoPartition_t kept, horingDataType_t type) {
   if (kept == horingParoByAll || bucket.layout.padded == 0) return {};
-  failed_ = param_transfers_.issue(gatherTo(kept), {block, nullptr, blockOf(bucket, kept).count, type},
-                                   /*average=*/false);
+  failed_ = grid_.explain(param_transfers_.issue(
+      gatherTo(kept), {block, nullptr, blockOf(bucket, kept).count, type}, /*average=*/false));
   HORING_TRY(failed_);
   HORING_ASSIGN(bucket.params_ready, param_transfers_.completion());
   return {};
@@ -282,7 +227,7 @@ Status Client::spread() {
     }
     const horingDataType_t type = stateTypeOf(bucket.layout.type);
     std::byte* const master =
-        bucket.master ? bucket.master.data() : shardIn(bucket, bucket.params, row_->params);
+        bucket.master ? bucket.master.data() : shardIn(bucket, bucket.params, row_->params, type);
     HORING_TRY(spread(bucket, master, row_->state, type));
     for (const Memory& values : bucket.state) HORING_TRY(spread(bucket, values.data(), row_->state, type));
     HORING_TRY(await(bucket.params_ready));
@@ -308,14 +253,15 @@ Result<Manifest> Client::agreeOnManifest(const std::string& folder) {
   Digest first = digest;
   HORING_TRY(statusOf(horingBcast(first.data(), first.size(), horingUint8, 0, comm_, nullptr)));
   if (digest != first)
-    local = makeStatus(Code::kInvalidUsage,
-                       "%s is another checkpoint here than on rank 0: expected nobody to save meanwhile",
-                       folder.c_str());
+    local =
+        makeStatus(Code::kInvalidUsage,
+                   "%s is another checkpoint here than on rank 0: expected no other job to save meanwhile",
+                   folder.c_str());
   HORING_TRY(agree(comm_, local));
   return manifest;
 }
 
-// What rank 0 has found in the files that the manifest names.
+// The sections that rank 0 has read from the files of the manifest.
 Result<std::vector<Section>> Client::agreeOnSections(const std::string& folder, const Manifest& manifest) {
   std::vector<Section> sections;
   Status local;
@@ -341,7 +287,7 @@ Result<uint64_t> Client::load(const std::string& folder) {
   Reader reader(folder, mine);
   HORING_TRY(agree(comm_, reader.find(manifest, sections)));
 
-  // From here on there is no way back: what fails now leaves this rank with half of it.
+  // From here on a failure leaves this rank with half a checkpoint.
   failed_ = agree(comm_, reader.read());
   HORING_TRY(failed_);
   failed_ = spread();

@@ -42,7 +42,7 @@ bool readDigest(std::istream& in, Digest& digest) {
   return true;
 }
 
-// A word that must come next, and a number.
+// Reads an expected word and a number.
 bool readNumber(std::istream& in, const char* word, uint64_t& number) {
   std::string found;
   return in >> found && found == word && in >> number;
@@ -58,7 +58,7 @@ bool readParam(std::istream& in, horingParoParam_t& param) {
   return found != std::end(kTypes);
 }
 
-// Everything before the line of the digest, which must fit.
+// The text before the digest line; the digest must match.
 Result<std::string> checkedBody(const std::string& text) {
   const size_t at = text.rfind("\ndigest ");
   if (at == std::string::npos) return damaged("there is no digest");
@@ -72,13 +72,13 @@ uint64_t sectionBytes(const Section& section) {
   return section.count * paro::bytesOf(static_cast<horingDataType_t>(section.type));
 }
 
-// The kinds of sections that a parameter has: from the first, below the second.
+// The kinds of sections of a parameter: [first, second).
 std::pair<uint32_t, uint32_t> kindsOf(const Manifest& manifest, uint64_t param) {
   if (!manifest.params[param].trainable) return {kFrozen, kFrozen + 1};
   return {kMaster, kFirstState + static_cast<uint32_t>(manifest.state_values)};
 }
 
-// Whether a section can be one of this file. Sums are made so that none wraps.
+// Checks that a section fits this file, without overflow in sums.
 Status checkSection(const Manifest& manifest, size_t file, const Section& section) {
   const auto refuse = [&](const char* what) {
     return makeStatus(Code::kInvalidArgument,
@@ -149,7 +149,7 @@ std::string filePath(const std::string& folder, uint64_t generation, size_t numb
 }
 
 bool isLeftOver(const std::string& name, uint64_t generation) {
-  // Whoever keeps files of his own beside a checkpoint may call them shard-something, too.
+  // Users may have other files named shard-something in the folder.
   uint64_t found = 0;
   size_t number = 0;
   if (std::sscanf(name.c_str(), "shard-%16" SCNx64 "-%zu", &found, &number) != 2) return false;

@@ -1,11 +1,10 @@
 #pragma once
-// What a checkpoint consists of: files of sections, one of each rank that wrote, and a manifest that names them.
+// The format of a checkpoint: files of sections, one from each rank, and a manifest that names them.
 //
-// Nothing in it depends on buckets, strategy or number of ranks: a *section* is a range of elements of one
-// parameter. The manifest is text, replaced in one step when all files it names are complete, so a folder always
-// holds one whole checkpoint. Every file has the number of its save, the *generation*, in its name: a new save
-// touches nothing of the last one. The digest of the manifest covers the indices of the files, and these cover the
-// sections.
+// Nothing in it depends on buckets, strategy or number of ranks: a *section* is a range of elements of one parameter. The manifest is text,
+// replaced in one step when all files it names are complete, so a folder always holds one complete checkpoint. Every file has the number of
+// its save, the *generation*, in its name: a new save does not touch the previous one. The manifest's digest covers the indices of the
+// files, and the indices cover the sections.
 #include <functional>
 #include <span>
 #include <string>
@@ -18,13 +17,13 @@
 
 namespace horing::paro {
 
-// What of a parameter: itself, if it is frozen; its master; the optimizer's first value, and so on.
+// The content of a section: the parameter, if frozen; its master; the optimizer's first value, and so on.
 enum Kind : uint32_t { kFrozen = 0, kMaster = 1, kFirstState = 2 };
 
 // As stored, in the machine's byte order.
 struct Section {
   uint64_t param = 0;
-  uint64_t first = 0;  // element of the parameter
+  uint64_t first = 0;  // first element in the parameter
   uint64_t count = 0;
   uint32_t kind = kFrozen;
   uint32_t type = 0;    // horingDataType_t
@@ -33,17 +32,17 @@ struct Section {
 };
 static_assert(sizeof(Section) == 72);
 
-// A section and where its elements are in memory.
+// A section and its memory.
 struct Piece {
   Section section;
   std::byte* data = nullptr;
 };
 
-// A file of sections, as the manifest has it.
+// A file's entry in the manifest.
 struct FileEntry {
   uint64_t bytes = 0;
   uint64_t sections = 0;
-  Digest index{};  // of all Sections
+  Digest index{};  // over all Sections
 };
 
 struct Manifest {
@@ -54,13 +53,13 @@ struct Manifest {
   std::vector<FileEntry> files;
 
   std::string text() const;
-  // Error: what is wrong with the text, without the file's name.
+  // The error names the fault, without the file's name.
   static Result<Manifest> parse(const std::string& text);
 };
 
 std::string manifestPath(const std::string& folder);
 std::string filePath(const std::string& folder, uint64_t generation, size_t number);
-// Whether a file of exactly this name is part of a checkpoint, or was to be, of another generation.
+// Whether a file of this name belongs to a complete or failed save of another generation.
 bool isLeftOver(const std::string& name, uint64_t generation);
 
 Result<Manifest> readManifest(const std::string& folder);
@@ -69,12 +68,12 @@ Status writeManifest(const std::string& folder, const Manifest& manifest);
 // Writes a file of these pieces.
 Result<FileEntry> writeFile(const std::string& path, std::span<Piece> pieces);
 
-// Reads the sections of a file, which are those that were written.
+// Reads the sections of a file and verifies their digest.
 Result<std::vector<Section>> readSections(const std::string& path, const FileEntry& entry);
-// Whether these sections of all files, one file after the other, are the manifest's model: of each element everything
-// once, inside the files. A digest proves that somebody meant what is written, not that he meant well.
+// Checks that the sections of all files, in file order, form the manifest's model: every element exactly once, inside the files. Needed
+// besides the digest, since the files are untrusted.
 Status checkSections(const Manifest& manifest, std::span<const Section> sections);
-// Whether the elements are those that were written.
+// Verifies the digest of a section's elements.
 Status verifySection(const OldFile& file, const Section& section);
 
 }  // namespace horing::paro

@@ -17,7 +17,7 @@ Status outOfOrder(const char* what, int bucket, const char* expected) {
 
 }  // namespace
 
-// ---- Asking ----
+// ---- Queries ----
 
 horingParoInfo_t Client::info() const {
   const Shape& shape = grid_.shape();
@@ -68,7 +68,7 @@ Result<horingParoBucket_t> Client::bucketInfo(int bucket) const {
     return makeStatus(Code::kInvalidArgument, "bucket %d does not exist: there are %zu, counted from 0",
                       bucket, buckets_.size());
   const BucketLayout& layout = buckets_[static_cast<size_t>(bucket)].layout;
-  return horingParoBucket_t{layout.type, layout.trainable, layout.count};
+  return horingParoBucket_t{layout.type, layout.trainable, layout.count, layout.grad_type};
 }
 
 // ---- Blocks ----
@@ -78,13 +78,13 @@ Client::Range Client::blockOf(const Bucket& bucket, horingParoPartition_t partit
   return {grid_.block(partition) * count, count};
 }
 
-std::byte* Client::shardIn(const Bucket& bucket, const Memory& memory,
-                           horingParoPartition_t partition) const {
+std::byte* Client::shardIn(const Bucket& bucket, const Memory& memory, horingParoPartition_t partition,
+                           horingDataType_t type) const {
   const size_t offset = blockOf(bucket, row_->state).first - blockOf(bucket, partition).first;
-  return memory.data() + offset * bytesOf(bucket.layout.type);
+  return memory.data() + offset * bytesOf(type);
 }
 
-// Puts what falls into this rank's blocks of parameters and of state there.
+// Stores the values that fall into this rank's blocks of parameters and state.
 void Client::store(Bucket& bucket, Range range, const std::byte* values, horingDataType_t type) {
   const auto put = [&](const Memory& memory, horingParoPartition_t partition, horingDataType_t kept_type) {
     const Range block = blockOf(bucket, partition);
@@ -98,31 +98,33 @@ void Client::store(Bucket& bucket, Range range, const std::byte* values, horingD
   if (bucket.master) put(bucket.master, row_->state, stateTypeOf(bucket.layout.type));
 }
 
-// ---- Moving ----
+// ---- Data movement ----
 
 Status Client::issue(Transfers& transfers, const Move& move, Bucket& bucket, std::byte* block,
                      const std::byte* own) {
-  const bool reduces = move.collective != horingParoAllGather;
+  const bool averages = movesGrads(move) && description_.config.average;
+  const horingDataType_t type = movesGrads(move) ? bucket.layout.grad_type : bucket.layout.type;
   const size_t count = bucket.layout.padded / static_cast<size_t>(grid_.shape().divisor(move.coarse));
-  failed_ =
-      transfers.issue(move, {block, own, count, bucket.layout.type}, reduces && description_.config.average);
+  failed_ = grid_.explain(transfers.issue(move, {block, own, count, type}, averages));
   return failed_;
 }
 
 Status Client::issueSync(horingParoPhase_t phase, Transfers& transfers, Bucket& bucket,
                          const Memory& memory) {
-  const horingParoPartition_t kept = phase == horingParoPhaseSyncGrads ? row_->grads : row_->params;
+  const bool grads = phase == horingParoPhaseSyncGrads;
+  const horingParoPartition_t kept = grads ? row_->grads : row_->params;
+  const size_t element_bytes = bytesOf(grads ? bucket.layout.grad_type : bucket.layout.type);
   for (const Move& move : moves_) {
     if (move.phase != phase) continue;
     const size_t offset = blockOf(bucket, move.coarse).first - blockOf(bucket, kept).first;
-    HORING_TRY(issue(transfers, move, bucket, memory.data() + offset * bytesOf(bucket.layout.type)));
+    HORING_TRY(issue(transfers, move, bucket, memory.data() + offset * element_bytes));
   }
   return {};
 }
 
 Status Client::await(const Completion& completion) {
   const Status status = completion.wait();
-  if (failed_.ok()) failed_ = status;
+  if (failed_.ok()) failed_ = grid_.explain(status);
   return failed_;
 }
 
@@ -152,8 +154,8 @@ Status Client::setParam(size_t param, const Values& values) {
   return {};
 }
 
-// The smallest spare one that will do. If there is none, a new one takes the place of a spare one, so that there are
-// never more than were in use at once.
+// The smallest sufficient spare buffer. If there is none, a new buffer replaces a spare one, so that their number never exceeds the peak
+// use.
 Result<Memory> Client::takeGathered(size_t bytes) {
   auto best = spare_.end();
   for (auto each = spare_.begin(); each != spare_.end(); ++each)
@@ -216,11 +218,10 @@ Status Client::openGrads(int number) {
     return outOfOrder("is being updated", number, "horingParoSyncParams before horingParoOpenGrads");
   if (openBufferOf(number).ok())
     return outOfOrder("has open gradients already", number, "horingParoReduceGrads");
+  const size_t bytes = bucket->layout.padded * bytesOf(bucket->layout.grad_type);
   const auto find_free = [&]() -> GradBuffer* {
     for (GradBuffer& buffer : grad_buffers_)
-      if (buffer.use == GradBuffer::Use::kFree &&
-          buffer.memory.bytes() >= bucket->layout.padded * bytesOf(bucket->layout.type))
-        return &buffer;
+      if (buffer.use == GradBuffer::Use::kFree && buffer.memory.bytes() >= bytes) return &buffer;
     return nullptr;
   };
   GradBuffer* buffer = find_free();
@@ -231,8 +232,7 @@ Status Client::openGrads(int number) {
   if (!buffer)
     return outOfOrder("would be the third with open gradients", number,
                       "horingParoReduceGrads of one of the others");
-  if (bucket->layout.padded > 0)
-    std::memset(buffer->memory.data(), 0, bucket->layout.padded * bytesOf(bucket->layout.type));
+  if (bytes > 0) std::memset(buffer->memory.data(), 0, bytes);
   buffer->use = GradBuffer::Use::kOpen;
   buffer->bucket = number;
   return {};
@@ -243,7 +243,7 @@ Result<void*> Client::grad(size_t param) {
   HORING_TRY(checkParam(param));
   const horingParoPlace_t& place = list_.places[param];
   HORING_ASSIGN(GradBuffer* const buffer, openBufferOf(place.bucket));
-  const horingDataType_t type = list_.buckets[static_cast<size_t>(place.bucket)].type;
+  const horingDataType_t type = list_.buckets[static_cast<size_t>(place.bucket)].grad_type;
   return static_cast<void*>(buffer->memory.data() + place.offset * bytesOf(type));
 }
 
@@ -259,7 +259,7 @@ Status Client::reduceGrads(int number) {
   ++bucket->reductions;
   buffer->use = GradBuffer::Use::kReducing;
   reducing_.push_back(buffer);
-  // With nothing to wait for there is nothing to put off.
+  // Without a collective there is nothing to wait for: collects at once.
   return row_->grads == horingParoWhole ? collectAll() : Status();
 }
 
@@ -270,17 +270,18 @@ Status Client::discardGrads(int number) {
   return {};
 }
 
-// Adds what has been reduced to what the bucket keeps.
+// Adds the oldest reduced gradients to the bucket's gradients.
 Status Client::collectOldest() {
   GradBuffer& buffer = *reducing_.front();
   HORING_TRY(await(buffer.reduced));
   reducing_.pop_front();
   Bucket& bucket = buckets_[static_cast<size_t>(buffer.bucket)];
   const Range block = blockOf(bucket, row_->grads);
-  const size_t element_bytes = bytesOf(bucket.layout.type);
+  const horingDataType_t type = bucket.layout.grad_type;
+  const size_t element_bytes = bytesOf(type);
   const std::byte* const reduced = buffer.memory.data() + block.first * element_bytes;
   if (bucket.has_grads)
-    accumulate(bucket.grads.data(), reduced, bucket.layout.type, block.count);
+    accumulate(bucket.grads.data(), reduced, type, block.count);
   else if (block.count > 0)
     std::memcpy(bucket.grads.data(), reduced, block.count * element_bytes);
   bucket.has_grads = true;
@@ -328,7 +329,7 @@ Result<Client::Norm> Client::gradNorm() {
   HORING_TRY(mayCall());
   if (phase_ != Phase::kUpdate)
     return makeStatus(Code::kInvalidUsage, "gradients are not synchronized: expected horingParoSyncGrads");
-  double sums[2] = {0, 0};  // of squares; of buckets with an infinity or NaN
+  double sums[2] = {0, 0};  // the sum of squares; the number of buckets with an infinity or NaN
   for (size_t i = 0; i < buckets_.size(); ++i) {
     if (!buckets_[i].layout.trainable) continue;
     HORING_ASSIGN(const horingParoShard_t part, shard(static_cast<int>(i)));
@@ -337,8 +338,8 @@ Result<Client::Norm> Client::gradNorm() {
   }
   if (row_->state != horingParoWhole) {
     const horingParoScope_t sharers = row_->state == horingParoByGroup ? horingParoGroup : horingParoGlobal;
-    failed_ = statusOf(
-        horingAllReduce(sums, sums, 2, horingFloat64, horingSum, grid_.communicator(sharers), nullptr));
+    failed_ = grid_.explain(statusOf(
+        horingAllReduce(sums, sums, 2, horingFloat64, horingSum, grid_.communicator(sharers), nullptr)));
     HORING_TRY(failed_);
   }
   return Norm{std::sqrt(sums[0]), sums[1] > 0};
@@ -352,20 +353,21 @@ Result<horingParoShard_t> Client::shard(int number) {
     return outOfOrder("has no synchronized gradients", number, "horingParoSyncGrads");
   HORING_TRY(await(bucket->grads_ready));
   HORING_ASSIGN(horingParoShard_t shard, master(number));
-  shard.grads = shardIn(*bucket, bucket->grads, row_->grads);
+  shard.grads = shardIn(*bucket, bucket->grads, row_->grads, shard.gradType);
   return shard;
 }
 
 Result<horingParoShard_t> Client::master(int number) {
   HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
-  HORING_TRY(await(bucket->params_ready));  // where the master is stored
+  HORING_TRY(await(bucket->params_ready));  // if the master is the stored parameter
   const Range block = blockOf(*bucket, row_->state);
   horingParoShard_t shard{};
   shard.first = std::min(block.first, bucket->layout.count);
   shard.count = std::min(block.first + block.count, bucket->layout.count) - shard.first;
-  shard.gradType = bucket->layout.type;
+  shard.gradType = bucket->layout.grad_type;
   shard.stateType = stateTypeOf(bucket->layout.type);
-  shard.master = bucket->master ? bucket->master.data() : shardIn(*bucket, bucket->params, row_->params);
+  shard.master = bucket->master ? bucket->master.data()
+                                : shardIn(*bucket, bucket->params, row_->params, bucket->layout.type);
   for (size_t i = 0; i < bucket->state.size(); ++i) shard.state[i] = bucket->state[i].data();
   return shard;
 }
@@ -374,7 +376,8 @@ Status Client::publish(Bucket& bucket) {
   const Range block = blockOf(bucket, row_->state);
   if (bucket.master)
     convert(bucket.master.data(), stateTypeOf(bucket.layout.type),
-            shardIn(bucket, bucket.params, row_->params), bucket.layout.type, block.count);
+            shardIn(bucket, bucket.params, row_->params, bucket.layout.type), bucket.layout.type,
+            block.count);
   if (bucket.layout.padded == 0) return {};
   HORING_TRY(issueSync(horingParoPhaseSyncParams, param_transfers_, bucket, bucket.params));
   HORING_ASSIGN(bucket.params_ready, param_transfers_.completion());

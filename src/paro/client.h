@@ -1,9 +1,8 @@
 #pragma once
-// One rank's part of a sharded model: what it keeps of each bucket, and the order of calls.
+// One rank's part of a sharded model: its data of each bucket, and the order of calls.
 //
-// Everything lies in place: of the block that a bucket's gradients (parameters) are kept in, the optimizer's shard
-// is a part, since state is shared out at least as finely. So gradients are reduced, and parameters gathered, where
-// they are.
+// Everything is in place: the optimizer's shard is a part of the block in which a bucket's gradients (parameters) are kept, since state is
+// sharded at least as finely. So gradients are reduced, and parameters gathered, without copies.
 #include <deque>
 #include <memory>
 #include <optional>
@@ -16,14 +15,15 @@
 #include "paro/checkpoint_format.h"
 #include "paro/grid.h"
 #include "paro/memory.h"
+#include "paro/saver.h"
 #include "paro/transfers.h"
 
 namespace horing::paro {
 
-// Not thread-safe, neither copied nor moved. paro.h says what each call does.
+// Not thread-safe, not copyable or movable. paro.h documents each call.
 class Client {
  public:
-  // Collective. `refused`: what is wrong with this rank's arguments, which all ranks then hear.
+  // Collective. `refused`: the error of this rank's arguments, which all ranks then return.
   static Result<std::unique_ptr<Client>> create(horingComm_t comm, Description description,
                                                 const Status& refused);
   ~Client();
@@ -61,23 +61,25 @@ class Client {
   // Collective. load() gives the step that was passed to save().
   Status checkFolder(const std::string& folder);
   Status save(const std::string& folder, uint64_t step);
+  Status startSave(const std::string& folder, uint64_t step);
+  Status waitSave();  // local
   Result<uint64_t> load(const std::string& folder);
 
  private:
   enum class Phase : uint8_t { kMicroSteps, kUpdate };
 
-  // What this rank has of a bucket. Blocks are those of the row's partitions; the state's memory is the shard alone.
+  // This rank's data of a bucket. Blocks are the blocks of the row's partitions; the memory of state is only the shard.
   struct Bucket {
     BucketLayout layout;
     Memory params;
     Memory grads;
-    Memory master;  // none where the stored parameters are it
+    Memory master;  // empty if the stored parameters are the master
     std::vector<Memory> state;
-    Memory gathered;  // while it is, and unless `params` is whole
+    Memory gathered;  // while gathered, unless `params` is whole
     bool is_gathered = false;
-    int reductions = 0;       // begun since the last step
-    bool has_grads = false;   // `grads` holds some
-    Completion params_ready;  // of `params` or `gathered`, whichever moved last
+    int reductions = 0;       // started since the last step
+    bool has_grads = false;   // `grads` has values
+    Completion params_ready;  // of `params` or `gathered`, whichever was moved last
     Completion grads_ready;
   };
   // Holds one micro-step's gradients of a bucket.
@@ -104,36 +106,35 @@ class Client {
   Status checkParam(size_t param) const;
   // This rank's block of a bucket, the padding included.
   Range blockOf(const Bucket& bucket, horingParoPartition_t partition) const;
-  // The shard's place in memory that keeps a block of `partition`.
-  std::byte* shardIn(const Bucket& bucket, const Memory& memory, horingParoPartition_t partition) const;
+  // The shard's address in memory that holds a block of `partition`, of elements of that type.
+  std::byte* shardIn(const Bucket& bucket, const Memory& memory, horingParoPartition_t partition,
+                     horingDataType_t type) const;
   void store(Bucket& bucket, Range range, const std::byte* values, horingDataType_t type);
 
   Status issue(Transfers& transfers, const Move& move, Bucket& bucket, std::byte* block,
                const std::byte* own = nullptr);
-  // Issues the phase's moves on the blocks in `memory`, which keeps `partition`.
+  // Issues the phase's moves on the blocks in `memory`, which holds a block of `partition`.
   Status issueSync(horingParoPhase_t phase, Transfers& transfers, Bucket& bucket, const Memory& memory);
   Status await(const Completion& completion);
-  // Rounds a bucket's master to where its parameters are kept, and begins to bring it to who else keeps them.
+  // Rounds a bucket's master into its parameters, and starts to send these to the other ranks that keep them.
   Status publish(Bucket& bucket);
   Result<GradBuffer*> openBufferOf(int bucket);
   Status collectOldest();
   Status collectAll();
   Result<Memory> takeGathered(size_t bytes);
 
-  // `call` is possible: nothing of an optimizer step is done yet, nothing is gathered.
+  // Checks that `call` is allowed: between optimizer steps, with nothing gathered.
   Status betweenSteps(const char* call) const;
   // Waits until nothing moves parameters.
   Status settleParams();
-  // This rank's share of the model, when it is shared out among all.
+  // This rank's share of the model if it is sharded over all ranks.
   std::vector<Piece> pieces() const;
-  // Collective; both for save().
-  Result<uint64_t> newGeneration() const;
-  Result<std::vector<FileEntry>> writeFiles(const std::string& folder, uint64_t generation,
-                                            std::span<Piece> mine) const;
+  // Collective. The pieces are in this client's memory.
+  Result<Snapshot> snapshot(const char* call, const std::string& folder, uint64_t step);
   // Collective; both for load().
   Result<Manifest> agreeOnManifest(const std::string& folder);
   Result<std::vector<Section>> agreeOnSections(const std::string& folder, const Manifest& manifest);
-  // Brings everything from those who have its share of it, as pieces() gives it, to all that keep it.
+  // Sends all data from the ranks that have loaded it (see pieces()) to all ranks that keep it.
   Status spread();
   Status spread(Bucket& bucket, std::byte* block, horingParoPartition_t kept, horingDataType_t type);
 
@@ -144,16 +145,16 @@ class Client {
   horingParoStrategy_t strategy_ = horingParoAuto;
   std::vector<Move> moves_;
   BucketList list_;
-  horingParoUsage_t usage_{};  // counters of memory; those of bytes sent are the transfers'
+  horingParoUsage_t usage_{};  // memory counters; the transfers count bytes sent
   std::vector<Bucket> buckets_;
   GradBuffer grad_buffers_[2];
-  std::deque<GradBuffer*>
-      reducing_;  // in the order in which they were issued, and are collected: so sums do not vary
-  std::vector<Memory> spare_;  // for gathered parameters
+  std::deque<GradBuffer*> reducing_;  // in the order of issue and collection, so that sums do not vary
+  std::vector<Memory> spare_;         // for gathered parameters
   Phase phase_ = Phase::kMicroSteps;
-  Status failed_;  // of a collective: sticks
+  Status failed_;  // the sticky error of a collective
   Transfers param_transfers_;
-  Transfers grad_transfers_;  // destroyed first: nothing is under way when memory goes
+  Transfers grad_transfers_;  // destroyed early: no collective is in flight when memory is freed
+  Saver saver_;
 };
 
 }  // namespace horing::paro

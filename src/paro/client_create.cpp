@@ -1,18 +1,19 @@
-// How a client is made: all ranks agree on what, choose how, and only then take memory.
+// Creates a client: all ranks agree on the arguments, choose a strategy, and only then allocate memory.
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "paro/client.h"
 #include "paro/convert.h"
+#include "paro/rates.h"
 #include "paro/status_of.h"
 
 namespace horing::paro {
 
 namespace {
 
-// "80.000 GiB", in a unit that leaves something before the point.
+// "80.000 GiB", in the largest unit with a nonzero integer part.
 std::string sizeText(uint64_t bytes) {
   const auto value = static_cast<double>(bytes);
   if (bytes >= 1 << 30) return formatString("%.3f GiB", value / (1 << 30));
@@ -20,7 +21,7 @@ std::string sizeText(uint64_t bytes) {
   return formatString("%.0f bytes", value);
 }
 
-// What a bucket costs; with all its padding, so that memory is what will be allocated.
+// The cost of a bucket, including padding, so that memory is the allocated size.
 Result<horingParoEstimate_t> costOf(const Row& row, const BucketLayout& bucket, const Shape& shape,
                                     const horingParoConfig_t& config) {
   const int wire_bytes = static_cast<int>(bytesOf(bucket.type));
@@ -32,36 +33,46 @@ Result<horingParoEstimate_t> costOf(const Row& row, const BucketLayout& bucket, 
                         .trainable = trainable,
                         .microSteps = config.microSteps,
                         .wireBytes = wire_bytes,
-                        .stateBytes = values * static_cast<int>(bytesOf(stateTypeOf(bucket.type)))});
+                        .stateBytes = values * static_cast<int>(bytesOf(stateTypeOf(bucket.type))),
+                        .gradBytes = static_cast<int>(bytesOf(bucket.grad_type))});
 }
 
-struct Cost {
-  uint64_t memory = 0;
-  uint64_t slow = 0;
-  uint64_t fast = 0;
-  bool isBetter(const Cost& other) const {
-    return std::tuple(slow, fast, memory) < std::tuple(other.slow, other.fast, other.memory);
-  }
+struct Choice {
+  horingParoStrategy_t strategy;
+  const Row* row;
+  uint64_t memory;
+  std::vector<horingParoEstimate_t> costs;  // by bucket
+  double seconds;
 };
 
-Result<Cost> costOf(const Row& row, const BucketList& list, const Shape& shape,
-                    const horingParoConfig_t& config) {
-  Cost sum;
+Result<Choice> choiceOf(horingParoStrategy_t strategy, const Row& row, const BucketList& list,
+                        const Shape& shape, const horingParoConfig_t& config) {
+  Choice choice{strategy, &row, 0, {}, 0};
   for (const BucketLayout& bucket : list.buckets) {
     HORING_ASSIGN(const horingParoEstimate_t cost, costOf(row, bucket, shape, config));
-    sum.memory += cost.memoryBytes;
-    sum.slow += cost.slowBytes;
-    sum.fast += cost.fastBytes;
+    choice.memory += cost.memoryBytes;
+    choice.costs.push_back(cost);
   }
-  return sum;
+  return choice;
 }
 
-Status doesNotFit(const Row& row, uint64_t needs, uint64_t limit) {
+// A strategy that takes no longer than this times the fastest is as fast.
+constexpr double kAsFast = 1.02;
+
+// Of those that are as fast as the fastest, the one that needs the least memory.
+const Choice& bestOf(const std::vector<Choice>& choices) {
+  const double least = std::ranges::min_element(choices, {}, &Choice::seconds)->seconds;
+  return *std::ranges::min_element(choices, {}, [&](const Choice& choice) {
+    return std::pair(choice.seconds > kAsFast * least, choice.memory);
+  });
+}
+
+Status doesNotFit(const Choice& smallest, uint64_t limit) {
   return makeStatus(Code::kInvalidArgument,
                     "strategy %s needs %s on each rank, %s more than the memoryLimit of %s: take one that "
                     "shares out more, or more ranks",
-                    row.name, sizeText(needs).c_str(), sizeText(needs - limit).c_str(),
-                    sizeText(limit).c_str());
+                    smallest.row->name, sizeText(smallest.memory).c_str(),
+                    sizeText(smallest.memory - limit).c_str(), sizeText(limit).c_str());
 }
 
 }  // namespace
@@ -71,7 +82,8 @@ Client::Client(horingComm_t comm, Description description)
       description_(std::move(description)),
       grid_(comm),
       param_transfers_(grid_),
-      grad_transfers_(grid_) {}
+      grad_transfers_(grid_),
+      saver_(comm, &usage_.snapshotBytes) {}
 
 Client::~Client() = default;
 
@@ -82,38 +94,38 @@ Result<std::unique_ptr<Client>> Client::create(horingComm_t comm, Description de
   if (local.ok()) local = client->grid_.look();
   HORING_TRY(agree(comm, local));
   HORING_TRY(agreeOn(comm, client->description_));
-  const horingParoConfig_t& config = client->description_.config;
-  const size_t bucket_bytes = config.bucketBytes ? config.bucketBytes : kDefaultBucketBytes;
-  client->list_ = layBuckets(client->description_.params, client->description_.units, bucket_bytes,
-                             client->grid_.shape().ranks());
+  const Description& agreed = client->description_;
+  client->list_ = layBuckets(agreed.params, agreed.units, agreed.config, client->grid_.shape().ranks());
   HORING_TRY(client->chooseStrategy());
   HORING_TRY(client->grid_.connect(*client->row_));
   HORING_TRY(agree(comm, client->allocate()));
   return client;
 }
 
-// From what all ranks know alike, so that they choose alike.
+// Uses only values that are equal on all ranks, so that all choose the same.
 Status Client::chooseStrategy() {
   const horingParoConfig_t& config = description_.config;
   const bool free = config.strategy == horingParoAuto;
   const uint64_t limit = config.memoryLimit ? config.memoryLimit : UINT64_MAX;
-  std::optional<Cost> best, smallest;
-  const Row* smallest_row = nullptr;
+  std::vector<Choice> choices;
   for (int number = 0; number < horingParoNumStrategies; ++number) {
     const auto strategy = static_cast<horingParoStrategy_t>(number);
     HORING_ASSIGN(const Row* const row, findRow(strategy));
     if (free ? needsGroups(*row) && !grid_.isGrid() : strategy != config.strategy) continue;
-    HORING_ASSIGN(const Cost cost, costOf(*row, list_, grid_.shape(), config));
-    if (!smallest || cost.memory < smallest->memory) {
-      smallest = cost;
-      smallest_row = row;
-    }
-    if (cost.memory > limit || (best && !cost.isBetter(*best))) continue;
-    best = cost;
-    strategy_ = strategy;
-    row_ = row;
+    HORING_ASSIGN(const Choice choice, choiceOf(strategy, *row, list_, grid_.shape(), config));
+    choices.push_back(choice);
   }
-  if (!row_) return doesNotFit(*smallest_row, smallest->memory, limit);
+  const Choice smallest = *std::ranges::min_element(choices, {}, &Choice::memory);
+  std::erase_if(choices, [&](const Choice& choice) { return choice.memory > limit; });
+  if (choices.empty()) return doesNotFit(smallest, limit);
+  if (choices.size() > 1) {
+    HORING_ASSIGN(const horingParoRates_t rates, measureRates(comm_, list_.longestBytes()));
+    for (Choice& choice : choices)
+      for (const horingParoEstimate_t& cost : choice.costs) choice.seconds += secondsOf(cost, 1, rates);
+  }
+  const Choice& best = bestOf(choices);
+  strategy_ = best.strategy;
+  row_ = best.row;
   moves_ = movesOf(*row_);
   return {};
 }
@@ -142,7 +154,7 @@ Status Client::allocate(Bucket& bucket) {
   };
   HORING_ASSIGN(bucket.params, take(row_->params, wire_bytes));
   if (!bucket.layout.trainable) return {};
-  HORING_ASSIGN(bucket.grads, take(row_->grads, wire_bytes));
+  HORING_ASSIGN(bucket.grads, take(row_->grads, bytesOf(bucket.layout.grad_type)));
   const horingDataType_t state_type = stateTypeOf(bucket.layout.type);
   if (state_type != bucket.layout.type) {
     HORING_ASSIGN(bucket.master, take(row_->state, bytesOf(state_type)));

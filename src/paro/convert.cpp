@@ -81,7 +81,7 @@ template <typename T>
 void add(T& sum, T added) {
   narrow(widen(sum) + widen(added), sum);
 }
-// A NaN needs no care here: the lower half of what two bfloat16 make one of is 0, so that rounding carries nothing.
+// NaN needs no special case: the lower half of a NaN made of two bfloat16 is 0, so that rounding does not carry.
 void add(Bfloat16& sum, Bfloat16 added) {
   const uint32_t bits = std::bit_cast<uint32_t>(widen(sum) + widen(added));
   sum.bits = static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);

@@ -1,5 +1,5 @@
 #pragma once
-// Arithmetic of the floating point types that parameters have.
+// Arithmetic of the floating-point types of parameters.
 #include <cstddef>
 
 #include "base/status.h"
@@ -10,15 +10,15 @@ namespace horing::paro {
 // 2, 4 or 8; 0 for a type that parameters cannot have.
 size_t bytesOf(horingDataType_t type);
 const char* nameOf(horingDataType_t type);
-// That of the state: float64 for itself, float32 for all others.
+// The type of state: float64 for float64, float32 for all others.
 horingDataType_t stateTypeOf(horingDataType_t wire);
 
-// to[i] = from[i], rounded to nearest, ties to even; what is too large becomes infinity. The buffers do not overlap.
+// to[i] = from[i], rounded to nearest, ties to even; a value that is too large becomes infinity. The buffers do not overlap.
 void convert(const void* from, horingDataType_t from_type, void* to, horingDataType_t to_type, size_t count);
 // sum[i] += added[i], in float32 for the 16-bit types.
 void accumulate(void* sum, const void* added, horingDataType_t type, size_t count);
 
-// Of a vector: the sum of its squares in float64, infinite or NaN if an element is.
+// The sum of squares of a vector in float64; infinite or NaN if an element is.
 double sumOfSquares(const void* values, horingDataType_t type, size_t count);
 bool allFinite(const void* values, horingDataType_t type, size_t count);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Checksums of what travels and of what is stored.
+// Checksums of sent and stored data.
 #include <sodium.h>
 
 #include <array>

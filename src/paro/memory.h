@@ -1,5 +1,5 @@
 #pragma once
-// Memory of the client, counted.
+// Counted memory of the client.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace horing::paro {
 
-// A resource: zeroed memory, aligned for vectors; its bytes are added to a counter while it lives.
+// A resource: zeroed memory, aligned for vectors; its bytes are added to a counter while it exists.
 class Memory {
  public:
   Memory() = default;
@@ -24,7 +24,7 @@ class Memory {
     std::free(data_);
   }
 
-  // `counter` must outlive the memory. 0 bytes are legal and no memory.
+  // `counter` must outlive the memory. 0 bytes are allowed and allocate nothing.
   static Result<Memory> allocate(size_t bytes, uint64_t* counter) {
     Memory memory;
     if (bytes == 0) return memory;

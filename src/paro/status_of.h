@@ -1,11 +1,11 @@
 #pragma once
-// Failures of the library's calls, which this client uses from outside, as a Status.
+// Converts failures of the C API to a Status.
 #include "base/status.h"
 #include "horing/horing.h"
 
 namespace horing::paro {
 
-// Of a call that this thread has just made.
+// For a call that this thread has just made.
 inline Status statusOf(horingResult_t result) {
   if (result == horingSuccess) return {};
   return Status(static_cast<Code>(result), horingGetLastError(nullptr));

@@ -13,7 +13,7 @@ namespace horing::paro {
 
 Result<NewFile> NewFile::create(const std::string& path) {
   NewFile file(path);
-  // Whatever a save that failed has left there goes; what others have put there meanwhile is not followed.
+  // Removes the leftover of a failed save; a symbolic link there is not followed.
   (void)::unlink(file.temporary().c_str());
   file.fd_ = openOutput(file.temporary(), O_EXCL, 0666);
   if (!file.fd_.valid()) return systemError(errno, "cannot create %s", file.temporary().c_str());
@@ -37,7 +37,7 @@ Status NewFile::commit() {
 }
 
 Result<OldFile> OldFile::open(const std::string& path) {
-  // Opening a pipe that nobody writes to would wait for ever.
+  // Non-blocking: opening a pipe without a writer would block for ever.
   Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid()) return systemError(errno, "cannot open %s", path.c_str());
   struct stat facts {};

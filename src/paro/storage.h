@@ -1,5 +1,5 @@
 #pragma once
-// Files that are either whole or not there.
+// Files that are either complete or absent.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,8 +9,7 @@
 
 namespace horing::paro {
 
-// Written beside the place where it shall be; commit() brings it there in one step, after its bytes are on the
-// disk. Without that it is gone when this goes.
+// A file under a temporary name; commit() renames it atomically after its bytes are on disk. Without commit() the destructor removes it.
 class NewFile {
  public:
   static Result<NewFile> create(const std::string& path);
@@ -20,7 +19,7 @@ class NewFile {
   Status write(const void* data, size_t bytes);
   Status commit();
 
-  // Of its name until then.
+  // The suffix of the temporary name.
   static constexpr const char* kSuffix = ".new";
 
  private:
@@ -38,7 +37,7 @@ class OldFile {
 
   const std::string& path() const { return path_; }
   uint64_t bytes() const { return bytes_; }
-  // All of it, or an error.
+  // Reads all of the range, or returns an error.
   Status read(uint64_t offset, void* data, size_t bytes) const;
 
  private:
@@ -49,9 +48,9 @@ class OldFile {
   uint64_t bytes_;
 };
 
-// Makes the folder unless it is there.
+// Makes the folder unless it exists.
 Status makeFolder(const std::string& folder);
-// Makes what was renamed in a folder last.
+// Makes renames in a folder durable (fsync).
 Status syncFolder(const std::string& folder);
 
 }  // namespace horing::paro

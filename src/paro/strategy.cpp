@@ -13,7 +13,7 @@ constexpr auto N = horingParoWhole;
 constexpr auto I = horingParoByGroup;
 constexpr auto G = horingParoByAll;
 
-// Indexed by horingParoStrategy_t. State is never coarser than parameters or gradients: of 27, these are left.
+// Indexed by horingParoStrategy_t. State is never coarser than parameters or gradients: 14 of 27 combinations remain.
 constexpr Row kRows[horingParoNumStrategies] = {
     {"NNN", "DDP", N, N, N},  {"NNI", "", N, N, I},       {"NII", "", N, I, I}, {"INI", "", I, N, I},
     {"III", "MiCS", I, I, I}, {"NNG", "ZeRO-1", N, N, G}, {"NIG", "", N, I, G}, {"NGG", "ZeRO-2", N, G, G},
@@ -37,15 +37,17 @@ Status checkModel(const horingParoModel_t& model) {
   const bool sane = model.groups >= 1 && model.ranksPerGroup >= 1 && model.microSteps >= 1 &&
                     model.microSteps <= kMaxMicroSteps && model.wireBytes >= 1 &&
                     model.wireBytes <= kMaxElementBytes && model.stateBytes >= 0 &&
-                    model.stateBytes <= kMaxElementBytes &&
+                    model.stateBytes <= kMaxElementBytes && model.gradBytes >= 0 &&
+                    model.gradBytes <= kMaxElementBytes &&
                     static_cast<int64_t>(model.groups) * model.ranksPerGroup <= INT32_MAX;
   if (!sane)
-    return makeStatus(Code::kInvalidArgument,
-                      "model: %d groups of %d ranks, %d micro-steps, %d bytes on the wire, %d of state: "
-                      "expected at least 1 of "
-                      "each (state: 0), at most 2^31-1 ranks, %d micro-steps and %d bytes",
-                      model.groups, model.ranksPerGroup, model.microSteps, model.wireBytes, model.stateBytes,
-                      kMaxMicroSteps, kMaxElementBytes);
+    return makeStatus(
+        Code::kInvalidArgument,
+        "model: %d groups of %d ranks, %d micro-steps, %d bytes on the wire, %d of state, %d of gradients: "
+        "expected at least 1 of each (state, gradients: 0), at most 2^31-1 ranks, %d micro-steps and %d "
+        "bytes",
+        model.groups, model.ranksPerGroup, model.microSteps, model.wireBytes, model.stateBytes,
+        model.gradBytes, kMaxMicroSteps, kMaxElementBytes);
   if (model.trainable > model.params)
     return makeStatus(
         Code::kInvalidArgument, "model: %llu of %llu parameters are trainable: expected no more than all",
@@ -56,7 +58,7 @@ Status checkModel(const horingParoModel_t& model) {
   return {};
 }
 
-// What no integer can say is the largest one.
+// Saturates at the largest integer.
 uint64_t rounded(double bytes) {
   return bytes < 0x1p63 ? static_cast<uint64_t>(std::llround(bytes)) : UINT64_MAX;
 }
@@ -93,8 +95,8 @@ std::vector<Move> movesOf(const Row& row) {
   if (p != N) moves.push_back(move(horingParoPhaseGather, horingParoAllGather, p, N));
   if (g != N) moves.push_back(move(horingParoPhaseReduce, horingParoReduceScatter, g, N));
   if (os != g) moves.push_back(move(horingParoPhaseSyncGrads, horingParoReduceScatter, os, g));
-  // Until here each group, or no rank, has summed by itself: what is not shared out among all ranks is still to be
-  // summed over those that have the same of it.
+  // So far sums are within each group, or within no ranks: gradients that are not sharded over all ranks must still be summed over the
+  // ranks with the same block.
   if (os == I) moves.push_back({horingParoPhaseSyncGrads, horingParoAllReduce, horingParoRail, I});
   if (os == N) moves.push_back({horingParoPhaseSyncGrads, horingParoAllReduce, horingParoGlobal, N});
   if (os != p) moves.push_back(move(horingParoPhaseSyncParams, horingParoAllGather, os, p));
@@ -103,6 +105,10 @@ std::vector<Move> movesOf(const Row& row) {
 
 Move gatherTo(horingParoPartition_t coarse) {
   return move(horingParoPhaseSyncParams, horingParoAllGather, G, coarse);
+}
+
+bool movesGrads(const Move& move) {
+  return move.phase == horingParoPhaseReduce || move.phase == horingParoPhaseSyncGrads;
 }
 
 int timesOf(horingParoPhase_t phase, int micro_steps) {
@@ -133,16 +139,16 @@ Sent sentBy(const Move& move, const Shape& shape, double bytes) {
 Result<horingParoEstimate_t> estimate(const Row& row, const horingParoModel_t& model) {
   HORING_TRY(checkModel(model));
   const Shape shape{model.groups, model.ranksPerGroup};
-  const double wire = model.wireBytes, all = static_cast<double>(model.params),
-               trainable = static_cast<double>(model.trainable);
+  const double wire = model.wireBytes, grad = model.gradBytes ? model.gradBytes : model.wireBytes,
+               all = static_cast<double>(model.params), trainable = static_cast<double>(model.trainable);
   horingParoEstimate_t result{};
   result.memoryBytes =
-      rounded(std::ceil(wire * all / shape.divisor(row.params) + wire * trainable / shape.divisor(row.grads) +
+      rounded(std::ceil(wire * all / shape.divisor(row.params) + grad * trainable / shape.divisor(row.grads) +
                         model.stateBytes * trainable / shape.divisor(row.state)));
   double slow = 0, fast = 0;
   for (const Move& move : movesOf(row)) {
     const double elements = move.phase == horingParoPhaseGather ? all : trainable;
-    const double bytes = wire * elements / shape.divisor(move.coarse);
+    const double bytes = (movesGrads(move) ? grad : wire) * elements / shape.divisor(move.coarse);
     const Sent sent = sentBy(move, shape, bytes);
     const int times = timesOf(move.phase, model.microSteps);
     slow += times * sent.slow;

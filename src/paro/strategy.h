@@ -1,9 +1,8 @@
 #pragma once
-// The strategies as a table, and what follows from a row of it: which collectives, how much memory, how many bytes.
+// The table of strategies, and the collectives, memory and bytes that follow from a row.
 //
-// A *partition* says among how many ranks something is shared out: its divisor d is 1, the ranks of a group, or all
-// ranks. What is reduced or gathered moves between two partitions, a *finer* and a *coarser* one, among the ranks
-// that share a coarse block: the scope. So a row needs no code of its own.
+// A *partition* is the number of ranks that share a vector: its divisor d is 1, the ranks of a group, or all ranks. Reductions and gathers
+// move data between a *finer* and a *coarser* partition, among the ranks that share a coarse block: the scope. So a row needs no code.
 #include <vector>
 
 #include "base/status.h"
@@ -13,17 +12,17 @@ namespace horing::paro {
 
 using Row = horingParoStrategyInfo_t;
 
-// Error: not one of the 14.
+// Error: not one of the 14 strategies.
 Result<const Row*> findRow(horingParoStrategy_t strategy);
 // By name or alias in any case; "auto" too. Error: lists the names.
 Result<horingParoStrategy_t> findStrategy(const char* name);
-// Whether a group shares anything out by itself.
+// Whether anything is sharded inside groups.
 bool needsGroups(const Row& row);
 
-// Of an optimizer step.
+// The most micro-steps of an optimizer step.
 inline constexpr int kMaxMicroSteps = 1 << 20;
 
-// Who shares out what, in numbers.
+// The numbers of groups and members.
 struct Shape {
   int groups = 1;
   int members = 1;  // of each group
@@ -34,8 +33,8 @@ struct Shape {
   }
 };
 
-// A collective on the blocks of a coarser partition, of which each rank has, or gets, its block of the finer one. An
-// all-reduce is on the blocks of `coarse`.
+// A collective on the blocks of a coarser partition, in which each rank has, or gets, its block of the finer partition. An all-reduce is on
+// the blocks of `coarse`.
 struct Move {
   horingParoPhase_t phase;
   horingParoCollective_t collective;
@@ -43,14 +42,16 @@ struct Move {
   horingParoPartition_t coarse;
 };
 
-// What a strategy moves, in the order of phases.
+// The moves of a strategy, in the order of phases.
 std::vector<Move> movesOf(const Row& row);
-// Brings what is shared out among all to everybody who keeps it in `coarse`, which is another partition.
+// The move that gathers data sharded over all ranks to the ranks that keep it in `coarse`, which is another partition.
 Move gatherTo(horingParoPartition_t coarse);
-// How often in an optimizer step.
+// Whether it moves gradients, and not parameters.
+bool movesGrads(const Move& move);
+// The number of times per optimizer step.
 int timesOf(horingParoPhase_t phase, int micro_steps);
 
-// What each rank sends in one collective over `bytes`, the whole vector.
+// The bytes that each rank sends in one collective over a vector of `bytes`.
 struct Sent {
   double slow = 0;
   double fast = 0;

@@ -9,7 +9,7 @@ Result<Completion> Completion::of(horingStream_t stream) {
   Completion completion;
   completion.state_ = std::make_shared<State>();
   completion.state_->stream = stream;
-  // The callback has a share of its own: the client may be gone before it has returned.
+  // The callback holds a reference: the client may be destroyed before it returns.
   auto kept = std::make_unique<std::shared_ptr<State>>(completion.state_);
   HORING_TRY(statusOf(horingStreamAddCallback(stream, &Completion::complete, kept.get())));
   (void)kept.release();
@@ -30,7 +30,7 @@ Status Completion::wait() const {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done; });
   if (state_->result == horingSuccess) return {};
-  // The stream keeps the text of its first error for who synchronizes.
+  // horingStreamSynchronize() returns the stream's first error with its text.
   HORING_TRY(statusOf(horingStreamSynchronize(state_->stream)));
   return Status(static_cast<Code>(state_->result), "an earlier collective of this stream failed");
 }

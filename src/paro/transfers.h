@@ -1,5 +1,5 @@
 #pragma once
-// Collectives under way: they are issued on a stream, and whoever needs what they bring waits for their completion.
+// Collectives in flight: issued on a stream; callers that need the data wait for their completion.
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -9,29 +9,29 @@
 
 namespace horing::paro {
 
-// What was issued on a stream so far. Copies are of the same; an empty one is complete.
+// The completion of everything issued on a stream so far. Copies share state; an empty completion is complete.
 class Completion {
  public:
   Completion() = default;
   static Result<Completion> of(horingStream_t stream);
 
-  // Waits, no longer than the operations' deadlines.
+  // Waits, at most until the operations' deadlines.
   Status wait() const;
 
  private:
   struct State {
     std::mutex mutex;
     std::condition_variable changed;
-    bool done = false;  // under mutex, as result
+    bool done = false;  // under mutex, like result
     horingResult_t result = horingSuccess;
-    horingStream_t stream = nullptr;  // constant; outlives whoever waits
+    horingStream_t stream = nullptr;  // constant; outlives all waiters
   };
   static void complete(horingStream_t stream, horingResult_t result, void* kept);
 
   std::shared_ptr<State> state_;
 };
 
-// Issues the collectives of a strategy in order, on a stream of its own, and counts what this rank sends.
+// Issues the collectives of a strategy in order on its own stream, and counts the bytes that this rank sends.
 class Transfers {
  public:
   explicit Transfers(const Grid& grid) : grid_(grid) {}
@@ -41,8 +41,8 @@ class Transfers {
 
   Status open();
 
-  // A block of the move's coarser partition, of `count` elements. Where `own` is not null, this rank's part of an
-  // all-gather is there; else everything is in place.
+  // A block of the move's coarser partition, of `count` elements. If `own` is not null, it is this rank's input of an all-gather; otherwise
+  // everything is in place.
   struct Data {
     std::byte* block;
     const std::byte* own;

@@ -10,7 +10,7 @@
 
 namespace horing {
 
-// Where a value lies: the space part of a Source or a Keep.
+// The space of a value: the space part of a Source or a Keep.
 struct Place {
   Source::Kind kind;
   int32_t queue = 0;
@@ -21,21 +21,21 @@ constexpr Place scratchQueue(int32_t queue) {
   return {Source::Kind::kScratch, queue};
 }
 
-// Adds to one step; valid until the next step is added to the same lane.
+// Builds one step; valid until the next step is added to the same lane.
 class StepBuilder {
  public:
   explicit StepBuilder(Step& step) : step_(step) {}
   StepBuilder& read(Place place) { return add({place.kind, place.queue}); }
   StepBuilder& recv(int32_t peer) { return add({Source::Kind::kRecv, peer}); }
   StepBuilder& fold(Place place) { return read(place); }
-  // The chunk in that position's input, which must be ready, and must not go away before it is released.
+  // Reads the chunk in that position's input, which must be ready, and must stay valid until released.
   StepBuilder& readInputOf(int32_t position) { return add({Source::Kind::kPeerIn, position}); }
   StepBuilder& keep(Place place) {
     const auto kind = place.kind == Source::Kind::kScratch ? Keep::Kind::kScratch : Keep::Kind::kOut;
     step_.keep = {kind, place.queue};
     return *this;
   }
-  // In the outputs of all positions, which must be ready, and must not go away before they are released.
+  // Keeps the value in the outputs of all positions, which must be ready, and must stay valid until released.
   StepBuilder& keepInEvery() {
     step_.keep = {Keep::Kind::kEveryOut, 0};
     return *this;
@@ -49,7 +49,7 @@ class StepBuilder {
     step_.completes = true;
     return *this;
   }
-  // In a lane of signals: waits for one from each of these positions, and then sends one to each.
+  // In a signal lane: waits for a signal from each of these positions, then sends a signal to each.
   StepBuilder& await(const std::vector<int32_t>& positions) {
     for (const int32_t position : positions) add({Source::Kind::kSignal, position});
     return *this;
@@ -95,16 +95,16 @@ class BlockBuilder {
 
 class LaneBuilder {
  public:
-  // A step that happens once.
+  // A step that runs once.
   StepBuilder at(int32_t chunk) { return once().at(chunk); }
-  // A block whose steps happen once, one after another.
+  // A block whose steps run once, in sequence.
   BlockBuilder once() { return repeat(1, {}); }
-  // A block whose steps happen `count` times; none at all if count <= 0.
+  // A block whose steps run `count` times; not at all if count <= 0.
   BlockBuilder repeat(int32_t count, Stride stride) {
     lane_.blocks.push_back({{}, count, stride.rows, stride.columns});
     return BlockBuilder(lane_.blocks.back());
   }
-  // The lane, without empty blocks, with neighbouring single ones joined, and without strides where nothing repeats.
+  // The lane, without empty blocks, with adjacent single blocks merged, and without strides in blocks that do not repeat.
   Lane build() const {
     Lane lane;
     for (const Block& block : lane_.blocks) {

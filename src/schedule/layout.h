@@ -26,13 +26,12 @@ struct Blocks {
   bool operator==(const Blocks&) const = default;
 };
 
-// What the caller of a collective says about sizes.
+// The sizes that the caller of a collective passes.
 struct Extent {
-  // Elements of the whole vector for all-reduce, broadcast and reduce, else of one block; of the own one where blocks
-  // differ.
+  // Elements of the whole vector for all-reduce, broadcast and reduce, otherwise of one block; of this rank's block if blocks differ in
+  // size.
   size_t count = 0;
-  // Where blocks differ: all-gather has the output's, reduce-scatter the input's, all-to-all both, gather and scatter
-  // the root's only.
+  // If blocks differ in size: all-gather has the output's, reduce-scatter the input's, all-to-all both, gather and scatter the root's only.
   bool uneven = false;
   Blocks input;
   Blocks output;
@@ -41,17 +40,18 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// Where a chunk lies in the input and in the output of one rank.
+// The place of a chunk in the input and in the output of one rank.
 //
-// Where the vector is cut at will, both buffers hold the whole vector, cut into equal chunks (the last ones may be
-// shorter, or empty). Else a buffer that has every chunk holds one block for each rank, in rank order (or the
-// extent's), and one that has only its own chunk holds that. Where groups differ in size a chunk is a part of such a block, or
-// of a row of the vector (rails.h). All-to-all: input and output hold one block for each peer.
+// If the vector is cut freely, both buffers hold the whole vector, cut into equal chunks (the last ones may be shorter, or empty), or into
+// the rows that the schedule's shares give, each cut into equal chunks.
+// Otherwise a buffer with every chunk holds one block for each rank, in rank order (or the extent's order), and a buffer with only the
+// rank's own chunk holds that block. If groups differ in size, a chunk is a part of a block, or of a row of the vector (rails.h).
+// All-to-all: input and output hold one block for each peer.
 class Layout {
  public:
   // `rank_of_position` maps chunk numbers to blocks if the extent does not; it and the tables of `extent` must outlive the layout.
-  // `alignment`: elements that chunks of a vector that is cut at will start at a multiple of. The schedule must outlive the layout if it
-  // has rails.
+  // `alignment`: chunks of a vector that is cut freely start at a multiple of this many elements. The schedule must outlive the layout if
+  // it has rails or shares.
   static Layout make(const Schedule& schedule, const Extent& extent, const int32_t* rank_of_position,
                      size_t alignment) {
     Layout layout;
@@ -63,38 +63,39 @@ class Layout {
     layout.alignment_ = alignment;
     layout.chunks_ = static_cast<size_t>(schedule.grid.chunks());
     layout.chunk_ = extent.count;
-    if (layout.is_cut_) {
-      const size_t parts = layout.rails() ? static_cast<size_t>(schedule.grid.rows) : layout.chunks_;
-      const size_t even = quotientUp(extent.count, parts);
-      layout.chunk_ = even + (alignment - even % alignment) % alignment;
-    }
+    if (schedule.shares) layout.shares_ = &schedule.shares;
+    if (layout.is_cut_)
+      layout.chunk_ = layout.alignedPart(
+          extent.count, layout.rails() ? static_cast<size_t>(schedule.grid.rows) : layout.chunks_);
     return layout;
   }
 
-  // Whether the blocks differ. A rank may then know no more than the sizes of those that it exchanges.
+  // Whether the blocks differ in size. A rank may then know only the sizes of the blocks that it exchanges.
   bool isUneven() const { return extent_.uneven; }
 
-  // Where they do not differ.
+  // Only if the blocks have one size.
   size_t largestChunk() const {
     const size_t whole = std::min(chunk_, extent_.count);
+    if (shares_) return largestShare();
     if (!rails()) return whole;
     return is_cut_ ? rails()->largestPartOfRow(whole, alignment_)
                    : rails()->largestPartOfBlock(whole, alignment_);
   }
-  // Elements of all chunks together, where they do not differ, or no more than that.
+  // An upper bound of the elements of all chunks together; only if the blocks have one size.
   size_t allChunks() const {
+    if (shares_) return extent_.count;
     if (!rails()) return largestChunk() * chunks_;
     return is_cut_ ? extent_.count : extent_.count * static_cast<size_t>(rails()->ranks());
   }
 
-  // Where the chunk begins, in elements from the start of the rank's buffers, and how many it has.
+  // The offset of the chunk in the rank's buffers, and its size, in elements.
   struct Place {
     size_t count = 0;
     size_t input = 0;
     size_t output = 0;
   };
 
-  // Elements of the chunk, the same on every rank that has to do with it.
+  // Elements of the chunk, the same on every rank that handles it.
   size_t count(int32_t chunk) const {
     if (is_cut_) return cutAt(chunk).count;
     if (rails()) {
@@ -129,13 +130,36 @@ class Layout {
 
  private:
   const Rails* rails() const { return contract_.rails; }
-  // Of the block that it is a part of.
+  // The size of the block that contains the chunk.
   size_t ownBlock(int32_t chunk) const { return blockAt(rails()->ownerOf(chunk)); }
   Rails::Part partAt(int32_t chunk) const {
     const Blocks& blocks = extent_.input.given() ? extent_.input : extent_.output;
     return rails()->partOfBlock(chunk, blocks.given() ? blocks.counts[ownBlock(chunk)] : chunk_, alignment_);
   }
+  // Elements of the largest of `parts` equal parts that begin at multiples of the alignment.
+  size_t alignedPart(size_t count, size_t parts) const {
+    const size_t even = quotientUp(count, parts);
+    return even + (alignment_ - even % alignment_) % alignment_;
+  }
+  size_t largestShare() const {
+    const size_t row = shares_->largestRow(extent_.count, alignment_);
+    return rails() ? rails()->largestPartOfRow(row, alignment_)
+                   : std::min(row, alignedPart(row, static_cast<size_t>(contract_.columns)));
+  }
+  Place sharedAt(int32_t chunk) const {
+    const int32_t row = chunk / contract_.columns, column = chunk % contract_.columns;
+    const size_t begin = shares_->beginOf(row, extent_.count, alignment_);
+    const size_t count = shares_->beginOf(row + 1, extent_.count, alignment_) - begin;
+    if (rails()) {
+      const Rails::Part part = rails()->partOfRow(chunk, count, alignment_);
+      return {part.end - part.begin, begin + part.begin, begin + part.begin};
+    }
+    const size_t even = alignedPart(count, static_cast<size_t>(contract_.columns));
+    const size_t before = std::min(static_cast<size_t>(column) * even, count);
+    return {std::min(even, count - before), begin + before, begin + before};
+  }
   Place cutAt(int32_t chunk) const {
+    if (shares_) return sharedAt(chunk);
     if (rails()) {
       const size_t row = std::min(static_cast<size_t>(chunk / rails()->pieces()) * chunk_, extent_.count);
       const Rails::Part part = rails()->partOfRow(chunk, std::min(chunk_, extent_.count - row), alignment_);
@@ -144,7 +168,7 @@ class Layout {
     const size_t begin = std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
     return {std::min(chunk_, extent_.count - begin), begin, begin};
   }
-  // The number of the block: as a rule a rank, always where blocks differ.
+  // The number of the block: normally a rank, always if blocks differ in size.
   size_t inputBlock(int32_t chunk) const {
     return blockAt(contract_.in == ChunkSet::kRow ? chunk % contract_.columns : chunk);
   }
@@ -157,6 +181,7 @@ class Layout {
   }
 
   Contract contract_;
+  const Shares* shares_ = nullptr;  // of the schedule; null: none
   bool is_cut_ = true;
   size_t alignment_ = 1;
   size_t chunks_ = 1;
@@ -166,15 +191,14 @@ class Layout {
   size_t chunk_ = 0;  // with rails: a row of the vector, or a block
 };
 
-// The pipeline's cut of every chunk: slice s is elements [s * slice_elements, (s + 1) * slice_elements) of
-// it, cut off at the chunk's end. Slices beyond that do not exist and are skipped at both ends of a
-// connection.
+// The pipeline's cut of every chunk: slice s is elements [s * slice_elements, (s + 1) * slice_elements) of it, cut off at the chunk's end.
+// Later slices do not exist and are skipped at both ends of a connection.
 struct Slicing {
   size_t slice_elements = 1;
 
-  // Slices let hops overlap, but where a rank waits for what comes of its own messages each window pays the latency of all hops
-  // again: as few windows as slots allow, and these full; in one window no more than `kSlicesWanted`. Down or up a tree windows follow
-  // each other without a wait, and slices are the depth of the pipeline. None is below `smallest_slice` bytes, but for the last.
+  // Slices let hops overlap. But if a rank's later steps depend on its own earlier messages, each window pays the latency of all hops
+  // again: so as few windows as slots allow, and these full; in one window at most `kSlicesWanted` slices. In trees, windows follow each
+  // other without a wait, and slices are the depth of the pipeline. No slice except the last is below `smallest_slice` bytes.
   static constexpr size_t kSlicesWanted = 8;
   static constexpr size_t kSmallestSlice = 4096;
 
@@ -188,8 +212,8 @@ struct Slicing {
     return {std::clamp(aligned, least, most)};
   }
 
-  // Where blocks differ in size: nobody knows the largest, so a slice is a slot. What both ends of a connection know,
-  // the size of the block they exchange, then says how many there are.
+  // If blocks differ in size, no rank knows the largest, so a slice is a slot. The size of the block, which both ends of a connection know,
+  // gives the number of slices.
   static Slicing fixed(size_t element_bytes, size_t slot_bytes) { return {slot_bytes / element_bytes}; }
 
   constexpr int64_t slicesOf(size_t chunk_count) const {

@@ -54,16 +54,28 @@ Status checkRails(const Schedule& schedule) {
   return {};
 }
 
+Status checkShares(const Schedule& schedule) {
+  const std::span<const int32_t> parts = schedule.shares.parts();
+  if (!isCutAtWill(schedule.collective))
+    return wrong(schedule, "rows of different sizes, but %s has a block for each rank",
+                 collectiveName(schedule.collective));
+  if (parts.size() != static_cast<size_t>(schedule.grid.rows) || !Shares::areValid(parts))
+    return wrong(schedule, "%zu rows of different sizes; the grid has %d, which together are %d",
+                 parts.size(), schedule.grid.rows, Shares::kWhole);
+  return {};
+}
+
 Status checkShape(const Schedule& schedule, const Schedule& first, int32_t position, int32_t ranks) {
   if (schedule.position != position)
-    return wrong(schedule, "stands at place %d of the list; schedules are listed by position", position);
+    return wrong(schedule, "is at index %d of the list; schedules are listed by position", position);
   if (schedule.ranks != ranks)
     return wrong(schedule, "is for %d ranks, but %d schedules are given", schedule.ranks, ranks);
   if (static_cast<int>(schedule.collective) >= kCollectives)
     return wrong(schedule, "has an unknown collective");
   if (schedule.collective != first.collective || schedule.algorithm != first.algorithm ||
-      schedule.grid != first.grid || schedule.root != first.root || schedule.rails != first.rails)
-    return wrong(schedule, "differs from position 0 in algorithm, collective, root, grid or groups");
+      schedule.grid != first.grid || schedule.root != first.root || schedule.rails != first.rails ||
+      schedule.shares != first.shares)
+    return wrong(schedule, "differs from position 0 in algorithm, collective, root, grid, groups or shares");
   if (schedule.root < 0 || schedule.root >= (hasRoot(schedule.collective) ? ranks : 1))
     return wrong(schedule, "has position %d as its root", schedule.root);
   const Grid& grid = schedule.grid;
@@ -71,12 +83,13 @@ Status checkShape(const Schedule& schedule, const Schedule& first, int32_t posit
     return wrong(schedule, "a grid of %d x %d chunks; 1 to %d are possible", grid.rows, grid.columns,
                  kMaxChunks);
   if (schedule.rails) HORING_TRY(checkRails(schedule));
+  if (schedule.shares) HORING_TRY(checkShares(schedule));
   const int64_t due = schedule.rails ? 0 : chunksDue(schedule.collective, ranks);
   if (due != 0 && grid.chunks() != due)
     return wrong(schedule, "%d chunks for %d ranks; %s has one chunk per %s", grid.chunks(), ranks,
                  collectiveName(schedule.collective), due == ranks ? "rank" : "pair of ranks");
   if (schedule.collective == Collective::kAllToAll && grid.columns != ranks)
-    return wrong(schedule, "%d columns for %d ranks; row s, column d is what s has for d", grid.columns,
+    return wrong(schedule, "%d columns for %d ranks; row s, column d is the block from s for d", grid.columns,
                  ranks);
   if (schedule.scratch_queues < 0 || schedule.scratch_queues > kMaxScratchQueues)
     return wrong(schedule, "%d scratch queues; at most %d are possible", schedule.scratch_queues,
@@ -152,7 +165,7 @@ class StepCheck {
   Status checkTargets(const Step& step) {
     if (step.send_to != -1) HORING_TRY(checkPeer("sends to", step.send_to));
     if (step.send_to != -1 && step.keep.kind == Keep::Kind::kEveryOut)
-      return fault("sends what it keeps in all outputs");
+      return fault("sends a value that it keeps in all outputs");
     switch (step.keep.kind) {
       case Keep::Kind::kNone:
       case Keep::Kind::kOut:
@@ -166,7 +179,7 @@ class StepCheck {
     return fault("keeps its value in an unknown space");
   }
 
-  // Of a step in a lane of signals.
+  // Checks a step in a signal lane.
   Status checkSignals(const Step& step) {
     if (!step.isSignal() || step.keep != Keep{} || step.send_to != -1 || step.completes || step.chunk != 0)
       return fault("moves data in a lane of signals");
@@ -249,7 +262,7 @@ Status checkSteps(const Schedule& schedule) {
   return {};
 }
 
-// Sorts as (lane, to, from), so that a receiver's connections lie together.
+// Sorts as (lane, to, from), so that a receiver's connections are adjacent.
 struct Key {
   int32_t lane, to, from;
   auto operator<=>(const Key&) const = default;

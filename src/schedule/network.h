@@ -1,6 +1,6 @@
 #pragma once
-// The schedules of all ranks side by side, checked for shape and with their connections numbered: what both
-// proofs of schedule/verify.h walk over.
+// The schedules of all ranks side by side, checked for shape and with their connections numbered: the input of both proofs of
+// schedule/verify.h.
 //
 // Lanes of all ranks are numbered through: lane `l` of position `p` is laneId(p, l). A connection is (from,
 // to, lane).
@@ -28,7 +28,7 @@ struct ConnectionEnds {
   bool receives = false;  // `to` has steps that receive from it
 };
 
-// One scratch queue: the lanes (ids) that fill and empty it, -1 if none does.
+// One scratch queue: the lanes (ids) that fill and empty it; -1: none.
 struct ScratchEnds {
   int32_t producer = -1;
   int32_t consumer = -1;
@@ -36,18 +36,18 @@ struct ScratchEnds {
 
 // The connections of one step of a block's body.
 struct StepPorts {
-  int32_t first_send = 0;  // into sendConnections(): that of send_to, if any, then those of signal_to
+  int32_t first_send =
+      0;  // into sendConnections(): the connection of send_to, if any, then of each signal_to
   int32_t sends = 0;
-  int32_t first_recv = 0;  // into recvConnection(), one for each source that takes a message, in order
+  int32_t first_recv = 0;  // into recvConnection(), one for each source that receives a message, in order
 };
 
 // A value over borrowed schedules, which must outlive it.
 class Network {
  public:
-  // Errors name position, lane and step: schedules of different shapes, anything over its limit, peers,
-  // chunks, queues and waits that do not exist, a step that sends to itself, reads nothing, or stores and
-  // sends nothing, reads one connection or queue twice, or moves data in a lane of signals; a scratch queue
-  // with several lanes at one end.
+  // Errors name position, lane and step: schedules of different shapes, anything over its limit, peers, chunks, queues and waits that do
+  // not exist, a step that sends to itself, reads nothing, or stores and sends nothing, reads one connection or queue twice, or moves data
+  // in a signal lane; a scratch queue with several lanes at one end.
   static Result<Network> build(std::span<const Schedule> all_ranks);
 
   std::span<const Schedule> schedules() const { return schedules_; }
@@ -76,7 +76,7 @@ class Network {
   }
   int32_t recvConnection(int32_t index) const { return recv_connections_[static_cast<size_t>(index)]; }
 
-  // Scratch queues of all positions, numbered through.
+  // A number of a scratch queue, unique over all positions.
   int32_t scratchId(int32_t position, int32_t queue) const {
     return first_scratch_[static_cast<size_t>(position)] + queue;
   }
@@ -100,13 +100,13 @@ class Network {
 // "ring all_reduce, position 3, lane 1, step 5"; for messages.
 std::string stepName(const Schedule& schedule, int32_t lane, int32_t step);
 
-// A blocked lane: what it waits for and the lane that would have to move (-1: none can).
+// A blocked lane: what it waits for, and the lane that would have to make progress (-1: none can).
 struct Blockage {
   std::string reason;
   int32_t on = -1;
 };
-// Follows who waits for whom from `start` until a lane comes again or none can move, and prints the way.
-// `blockage_of(lane_id)` explains one lane.
+// Follows the chain of waits from `start` until a lane repeats or no lane can make progress, and formats the chain. `blockage_of(lane_id)`
+// explains one lane.
 std::string describeBlockage(int32_t start, const std::function<Blockage(int32_t)>& blockage_of);
 
 }  // namespace horing

@@ -1,7 +1,6 @@
 #pragma once
-// What each collective promises, as data: which chunks the input and the output have at a position, and whose
-// contributions a chunk of the output must hold at the end. The verifier proves schedules against this;
-// nothing else states it.
+// The post-condition of each collective, as data: the chunks of the input and the output at a position, and the contributions that a chunk
+// of the output must hold at the end. The verifier proves schedules against it; it is stated nowhere else.
 #include <cstddef>
 #include <cstdint>
 
@@ -10,22 +9,20 @@
 
 namespace horing {
 
-// Chunks that a buffer of one position consists of. kOwn: only the chunk whose number is the position; with rails,
-// those that the position owns.
-// kEveryAtRoot: every chunk at the root, none elsewhere. kRow, kColumn: those in the position's row or column
-// of the grid.
+// The chunks of a buffer of one position. kOwn: only the chunk whose number is the position; with rails, the chunks that the position owns.
+// kEveryAtRoot: every chunk at the root, none elsewhere. kRow, kColumn: the chunks in the position's row or column of the grid.
 enum class ChunkSet : uint8_t { kEvery, kOwn, kEveryAtRoot, kRow, kColumn };
 
-// Whose contributions are folded into a chunk of the output. kPositionOfChunk: chunk p holds what position p
-// had; kRowOfChunk: what the position of its row had.
+// The contributions in a chunk of the output. kPositionOfChunk: chunk p holds position p's contribution; kRowOfChunk: the contribution of
+// the position of its row.
 enum class Folded : uint8_t { kAllRanks, kPositionOfChunk, kRowOfChunk, kRoot };
 
 // Whether the caller passes overlapping buffers: all-reduce and (at the root) broadcast and reduce out = in,
 // all-gather and (at the root) gather in = out(me), reduce-scatter and (at the root) scatter out = in(me).
 enum class InPlace : uint8_t { kNo, kYes };
 
-// At the start every chunk of `in` holds the position's own contribution to that chunk; `out` holds nothing. What is folded
-// over all ranks must have been completed (Step::completes) exactly once, where it was.
+// At the start every chunk of `in` holds the position's own contribution to that chunk; `out` holds nothing. A chunk that is folded over
+// all ranks must be completed (Step::completes) exactly once, by its last fold.
 struct Contract {
   ChunkSet in = ChunkSet::kEvery;
   ChunkSet out = ChunkSet::kEvery;
@@ -33,7 +30,7 @@ struct Contract {
   bool may_be_in_place = true;
   int32_t root = 0;              // position
   int32_t columns = 1;           // of the grid
-  const Rails* rails = nullptr;  // of the schedule, which must outlive this; null: it has none
+  const Rails* rails = nullptr;  // of the schedule, which must outlive this object; null: none
 
   constexpr bool inputHas(int32_t position, int32_t chunk) const { return has(in, position, chunk); }
   constexpr bool outputHas(int32_t position, int32_t chunk) const { return has(out, position, chunk); }
@@ -43,7 +40,7 @@ struct Contract {
            outputHas(position, chunk);
   }
   constexpr bool folds() const { return folded == Folded::kAllRanks; }
-  // The position whose contribution alone the chunk holds at the end; not for what is folded over all ranks.
+  // The position whose contribution the chunk holds at the end; not for chunks folded over all ranks.
   constexpr int32_t sourceOf(int32_t chunk) const {
     return folded == Folded::kRoot ? root : folded == Folded::kRowOfChunk ? chunk / columns : ownerOf(chunk);
   }
@@ -97,19 +94,19 @@ inline Contract contractOf(const Schedule& schedule) {
   return contract;
 }
 
-// Whether the vector is one piece for the caller, which schedules cut into any number of chunks; else each rank has a block of it.
+// Whether schedules may cut the vector freely into any number of chunks; otherwise each rank has a block of it.
 constexpr bool isCutAtWill(Collective collective) {
   const Contract contract = contractOf(collective);
   return contract.in != ChunkSet::kRow && contract.in != ChunkSet::kOwn && contract.out != ChunkSet::kOwn;
 }
 
-// Chunks of the grid, without rails: any number where the vector is cut at will (0), else one for each rank or pair of ranks.
+// Chunks of the grid, without rails: any number if the vector is cut freely (0), otherwise one for each rank or pair of ranks.
 constexpr int64_t chunksDue(Collective collective, int32_t ranks) {
   if (isCutAtWill(collective)) return 0;
   return contractOf(collective).in == ChunkSet::kRow ? int64_t{ranks} * ranks : ranks;
 }
 
-// Blocks of Call::count elements in the whole vector, or in all that one rank has of it.
+// Blocks of Call::count elements in the whole vector, ...
 constexpr size_t blocksOf(Collective collective, int32_t ranks) {
   return isCutAtWill(collective) ? 1 : static_cast<size_t>(ranks);
 }

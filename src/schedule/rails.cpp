@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/quotient.h"
+
 namespace horing {
 
 namespace {
-
-// Elements of the first numerator / denominator of `count`, a whole number of alignments unless it is all.
-size_t share(size_t count, size_t numerator, size_t denominator, size_t alignment) {
-  if (numerator == denominator) return count;
-  const size_t exact = count / denominator * numerator + count % denominator * numerator / denominator;
-  return exact - exact % alignment;
-}
 
 size_t atMost(size_t count, double part, size_t alignment) {
   return std::min(count, static_cast<size_t>(std::ceil(static_cast<double>(count) * part)) + alignment);
@@ -44,7 +39,7 @@ Rails::Rails(std::vector<int32_t> group_sizes) {
   cut_ = std::move(cut);
 }
 
-// Of the sizes only, of which there are few.
+// Over the distinct sizes only, which are few.
 int32_t Rails::turnsOf(const Cut& cut) {
   std::vector<int32_t> sizes = cut.sizes;
   std::sort(sizes.begin(), sizes.end());
@@ -88,8 +83,8 @@ Rails::Part Rails::partOfBlock(int32_t chunk, size_t block, size_t alignment) co
   const int32_t piece = chunk % pieces();
   const int64_t member = memberAt(static_cast<int32_t>(size), piece);
   const auto at = [&](const Fraction& cut) {
-    return share(block, static_cast<size_t>(cut.numerator * size - member * cut.denominator),
-                 static_cast<size_t>(cut.denominator), alignment);
+    return alignedShare(block, static_cast<size_t>(cut.numerator * size - member * cut.denominator),
+                        static_cast<size_t>(cut.denominator), alignment);
   };
   return {at(begin(piece)), at(begin(piece + 1))};
 }
@@ -97,7 +92,8 @@ Rails::Part Rails::partOfBlock(int32_t chunk, size_t block, size_t alignment) co
 Rails::Part Rails::partOfRow(int32_t chunk, size_t row, size_t alignment) const {
   const int32_t piece = chunk % pieces();
   const auto at = [&](const Fraction& cut) {
-    return share(row, static_cast<size_t>(cut.numerator), static_cast<size_t>(cut.denominator), alignment);
+    return alignedShare(row, static_cast<size_t>(cut.numerator), static_cast<size_t>(cut.denominator),
+                        alignment);
   };
   return {at(begin(piece)), at(begin(piece + 1))};
 }

@@ -1,11 +1,11 @@
 #pragma once
-// Groups of different sizes. Each group's part of the vector is cut at k/m for the size m of every group, so that no piece
-// lies in the shares of two members of any group. Piece p of all groups is rail p: in each group one rank bears it.
+// Groups of different sizes. Each group's part of the vector is cut at k/m for the size m of every group, so that no piece overlaps the
+// shares of two members of any group. Piece p of all groups is rail p: in each group one rank owns it.
 //
 //   groups of 4 and 3: pieces from 0, 1/4, 1/3, 1/2, 2/3, 3/4
-//                      borne by ranks 0 1 1 2 2 3 of the one, 0 0 1 1 2 2 of the other
+//                      owned by ranks 0 1 1 2 2 3 of the one, 0 0 1 1 2 2 of the other
 //
-// So a rank bears exactly 1/m of what its group sends and receives. Chunk = group * pieces + piece.
+// So a rank carries exactly 1/m of its group's traffic. Chunk = group * pieces + piece.
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace horing {
 
-// A value, cheap to copy; empty where all groups have one size.
+// A value, cheap to copy; empty if all groups have one size.
 class Rails {
  public:
   // Pieces [begin, end) of a group's part.
@@ -46,17 +46,17 @@ class Rails {
     return firstOf(group) + memberAt(sizeOf(group), piece);
   }
   Range piecesOf(int32_t group, int32_t member) const;
-  // How many pieces there are at most that two ranks of different groups both bear. They follow each other: among those
-  // that are equal modulo this number there is one at most.
+  // The most pieces that two ranks of different groups both own. These pieces are consecutive: at most one of them has a given number
+  // modulo turns().
   int32_t turns() const { return cut_->turns; }
 
-  // The position whose block a chunk is of, where each position has one, and which part of it: begin and end are multiples
-  // of `alignment`, or the block's end.
+  // ownerOf(): the position whose block contains the chunk, if each position has a block. The part of the block: begin and end are
+  // multiples of `alignment`, or the block's end.
   int32_t ownerOf(int32_t chunk) const { return bearer(chunk / pieces(), chunk % pieces()); }
   Part partOfBlock(int32_t chunk, size_t block, size_t alignment) const;
-  // Where the vector is cut into rows of equal size: of that row.
+  // The part of its row, if the vector is cut into rows of equal size.
   Part partOfRow(int32_t chunk, size_t row, size_t alignment) const;
-  // No part has more elements.
+  // The elements of the largest part.
   size_t largestPartOfBlock(size_t block, size_t alignment) const;
   size_t largestPartOfRow(size_t row, size_t alignment) const;
 
@@ -77,10 +77,10 @@ class Rails {
   };
   struct Cut {
     std::vector<int32_t> sizes;  // of groups
-    std::vector<int32_t> first;  // positions; behind the last: how many ranks there are
-    std::vector<Fraction> at;    // where pieces begin; behind the last: 1
-    double widest = 1;           // piece, of a group's part
-    int32_t largest = 1;         // group
+    std::vector<int32_t> first;  // positions; one more entry: the number of ranks
+    std::vector<Fraction> at;    // begins of pieces; one more entry: 1
+    double widest = 1;           // the largest piece, as a share of a group's part
+    int32_t largest = 1;         // the largest group
     int32_t turns = 1;
   };
 

@@ -6,7 +6,7 @@ namespace horing {
 
 namespace {
 int32_t wrap(int64_t value, int32_t extent) {
-  // What an engine meets when it runs: strides are small beside the extent, and divisions are slow.
+  // The common case in an engine, since strides are small beside the extent: avoids a division, which is slow.
   if (value >= 0 && value < extent) return static_cast<int32_t>(value);
   if (value < 0 && value >= -int64_t{extent}) return static_cast<int32_t>(value + extent);
   const int64_t rest = value % extent;

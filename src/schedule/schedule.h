@@ -18,19 +18,20 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "schedule/rails.h"
+#include "schedule/shares.h"
 
 namespace horing {
 
 inline constexpr int kMaxLanes = 8;       // of one schedule
 inline constexpr int kMaxSources = 1024;  // of one step
 
-// Where a step finds one operand of its value.
+// One operand of a step's value.
 //   kRecv:    the next slot from peer `index` on this lane's connection.
 //   kIn:      the chunk in the caller's input (never written).
 //   kOut:     the chunk in the caller's output.
-//   kScratch: the oldest value of scratch queue `index`, which the read frees.
-//   kPeerIn:  the chunk in the input of position `index`, whose memory this rank can read. Its owner must have said that it
-//             has entered the operation, and may not leave it before it has heard that the read is done: signals say both.
+//   kScratch: the oldest value of scratch queue `index`; the read frees it.
+//   kPeerIn:  the chunk in the input of position `index`, whose memory this rank can read. The owner must have signalled that
+//             it has entered the operation, and may not leave the operation before this rank signals that the read is done.
 //   kSignal:  no value: the next signal from peer `index` on this lane's connection.
 struct Source {
   enum class Kind : uint8_t { kRecv, kIn, kOut, kScratch, kPeerIn, kSignal };
@@ -39,19 +40,19 @@ struct Source {
   auto operator<=>(const Source&) const = default;
 };
 
-// Whether a message from peer `index` is taken.
+// Whether the source receives a message from peer `index`.
 constexpr bool takesMessage(const Source& source) {
   return source.kind == Source::Kind::kRecv || source.kind == Source::Kind::kSignal;
 }
-// Whether it is an operand as a caller gave it: what an average scales.
+// Whether the operand is a caller's input, which an average scales.
 constexpr bool readsInput(const Source& source) {
   return source.kind == Source::Kind::kIn || source.kind == Source::Kind::kPeerIn;
 }
 
-// Where a step stores its value, besides sending it.
+// Where a step stores its value, in addition to sending it.
 //   kOut:      the chunk in the output.
-//   kEveryOut: the chunk in the outputs of all positions, whose memory this rank can write; such a step sends nothing. As with kPeerIn, their owners must
-//              have said that they have entered, and may not leave before they have heard that the write is done.
+//   kEveryOut: the chunk in the outputs of all positions, whose memory this rank can write; such a step sends nothing. As with kPeerIn, the
+//              owners must have signalled that they have entered, and may not leave before this rank signals that the write is done.
 //   kScratch:  the end of scratch queue `index`.
 struct Keep {
   enum class Kind : uint8_t { kNone, kOut, kEveryOut, kScratch };
@@ -60,13 +61,13 @@ struct Keep {
   auto operator<=>(const Keep&) const = default;
 };
 
-// Whether the chunk of the own output is stored.
+// Whether the value is stored in this rank's output.
 constexpr bool keepsOut(const Keep& keep) {
   return keep.kind == Keep::Kind::kOut || keep.kind == Keep::Kind::kEveryOut;
 }
 
-// The step may not start slice s before step `step` of lane `lane` has done slice s. In iteration k of a
-// block the step waited for is step + k * stride.
+// The step must not start slice s before step `step` of lane `lane` has finished slice s. In iteration k of a block the step to wait for is
+// step + k * stride.
 struct Wait {
   int32_t lane = -1;  // -1: waits for nothing
   int32_t step = 0;
@@ -74,12 +75,12 @@ struct Wait {
   auto operator<=>(const Wait&) const = default;
 };
 
-// One instruction: value = sources[0] (+) sources[1] (+) ... folded from the left in one pass, accumulated at
-// no less than float32 and rounded to the data type once; then kept, and sent.
+// One instruction: value = sources[0] (+) sources[1] (+) ... folded from the left in one pass, accumulated at no less than float32 and
+// rounded to the data type once; then kept, and sent.
 //
-// Or, in a lane of signals: a step that moves no data. It waits for a signal from each of its sources (kSignal), then sends
-// one to each of `signal_to`. Such a lane is not cut into slices: its steps happen once. Where it waits for a step of a lane
-// with data, it waits for all slices of it; where a lane with data waits for it, every slice does.
+// Or, in a signal lane: a step without data. It waits for a signal from each of its sources (kSignal), then sends a signal to each of
+// `signal_to`. A signal lane is not cut into slices: its steps run once. If it waits for a step of a data lane, it waits for all slices of
+// that step; if a data lane waits for it, every slice does.
 struct Step {
   int32_t chunk = 0;
   std::vector<Source> sources;
@@ -111,7 +112,7 @@ struct Block {
 struct Lane {
   std::vector<Block> blocks;
   int32_t stepCount() const;
-  // Whether this is a lane of signals; the verifier refuses a mixture.
+  // Whether this is a signal lane; the verifier refuses a mixture.
   bool isSignals() const {
     for (const Block& block : blocks)
       if (block.count > 0 && !block.body.empty()) return block.body[0].isSignal();
@@ -136,8 +137,9 @@ struct Schedule {
   Grid grid;
   int32_t scratch_queues = 0;
   std::vector<Lane> lanes;
-  int32_t root = 0;  // position; 0 where the collective has no root
-  Rails rails{};     // where groups differ in size: which chunks are whose
+  int32_t root = 0;  // position; 0 if the collective has no root
+  Rails rails{};     // if groups differ in size: the owners of chunks
+  Shares shares{};   // if rows of a vector that is cut freely differ in size
   auto operator<=>(const Schedule&) const = default;
 };
 
@@ -167,7 +169,7 @@ class StepCursor {
   int32_t waitStep() const { return step().wait.step + iteration_ * step().wait.stride; }
   size_t block() const { return static_cast<size_t>(block_ - first_); }
   size_t bodyIndex() const { return body_; }
-  // Number of the step among those written down: the bodies one after the other, each once.
+  // The step's index in the concatenated bodies of all blocks.
   size_t written() const { return before_body_ + body_; }
 
  private:
@@ -179,7 +181,7 @@ class StepCursor {
   const Block* block_ = nullptr;
   const Block* end_ = nullptr;
   const Grid* grid_ = nullptr;
-  size_t before_body_ = 0;  // steps written down in the blocks before this one
+  size_t before_body_ = 0;  // steps in the bodies of earlier blocks
   size_t body_ = 0;
   int32_t iteration_ = 0;
   int32_t index_ = 0;

@@ -6,14 +6,13 @@
 
 namespace horing {
 
-// Rows of `width` elements of T, each with a count of the places that hold it. A row with count 0 is used
-// again.
+// Reference-counted rows of `width` elements of T. A row with count 0 is reused.
 template <typename T>
 class RowPool {
  public:
   explicit RowPool(size_t width) : width_(width) {}
 
-  // A row of unspecified content, held once.
+  // A row of unspecified content, with count 1.
   int32_t allocate() {
     if (!free_.empty()) {
       const int32_t row = free_.back();

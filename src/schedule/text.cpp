@@ -38,7 +38,7 @@ std::string waitText(const Wait& wait) {
   return text;
 }
 
-// "await 1 2 signal 3": from whom, to whom.
+// "await 1 2 signal 3".
 std::string signalText(const Step& step) {
   std::string text = "   ";
   if (!step.sources.empty()) text += " await";
@@ -78,6 +78,12 @@ std::string blockText(const Block& block, int64_t first_step) {
 std::string groupsText(const Rails& rails) {
   std::string text = rails ? " groups" : "";
   for (const int32_t size : rails.sizes()) text += formatString(" %d", size);
+  return text;
+}
+
+std::string sharesText(const Shares& shares) {
+  std::string text = shares ? " shares" : "";
+  for (const int32_t part : shares.parts()) text += formatString(" %d", part);
   return text;
 }
 
@@ -142,8 +148,7 @@ class LineReader {
   }
   static bool isDigit(char c) { return c >= '0' && c <= '9'; }
   static bool isSpace(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-  // The token at hand; empty at the end. "->" and a run of word characters are one token, anything else is
-  // one character.
+  // The next token; empty at the end. "->" and a run of word characters are one token, anything else is one character.
   std::string_view next() const {
     const std::string_view rest = line_.substr(at_);
     if (rest.starts_with("->")) return rest.substr(0, 2);
@@ -215,6 +220,7 @@ class Parser {
     HORING_TRY(line.expect("scratch"));
     HORING_TRY(line.number("how many scratch queues there are", schedule.scratch_queues));
     if (line.take("groups")) HORING_TRY(parseGroups(line, schedule.rails));
+    if (line.take("shares")) HORING_TRY(parseShares(line, schedule.shares));
     return line.end();
   }
 
@@ -229,6 +235,17 @@ class Parser {
                           kMaxVerifiedRanks);
     } while (line.atNumber());
     rails = Rails(std::move(sizes));
+    return {};
+  }
+
+  static Status parseShares(LineReader& line, Shares& shares) {
+    std::vector<int32_t> parts;
+    do {
+      HORING_TRY(line.number("the share of a row", parts.emplace_back()));
+    } while (line.atNumber());
+    if (!Shares::areValid(parts))
+      return makeStatus(Code::kInvalidArgument, "the shares of all rows together are %d", Shares::kWhole);
+    shares = Shares(std::move(parts));
     return {};
   }
 
@@ -357,10 +374,11 @@ class Parser {
 }  // namespace
 
 std::string formatSchedule(const Schedule& schedule) {
-  std::string text = formatString(
-      "schedule %s %s%s position %d of %d grid %d x %d scratch %d%s\n", schedule.algorithm.c_str(),
-      collectiveName(schedule.collective), rootText(schedule).c_str(), schedule.position, schedule.ranks,
-      schedule.grid.rows, schedule.grid.columns, schedule.scratch_queues, groupsText(schedule.rails).c_str());
+  std::string text = formatString("schedule %s %s%s position %d of %d grid %d x %d scratch %d%s%s\n",
+                                  schedule.algorithm.c_str(), collectiveName(schedule.collective),
+                                  rootText(schedule).c_str(), schedule.position, schedule.ranks,
+                                  schedule.grid.rows, schedule.grid.columns, schedule.scratch_queues,
+                                  groupsText(schedule.rails).c_str(), sharesText(schedule.shares).c_str());
   for (size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
     text += formatString("lane %zu\n", lane);
     int64_t step = 0;

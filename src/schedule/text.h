@@ -1,5 +1,5 @@
 #pragma once
-// Schedules as text: to read, to compare, to keep beside a test and to hand to horing-plan.
+// Schedules as text: for reading, comparing, golden files and horing-plan.
 //
 //   schedule ring all_reduce position 0 of 4 grid 1 x 4 scratch 0
 //   lane 0
@@ -13,10 +13,10 @@
 //     once                                        # step 0
 //       chunk 0 = out -> send 1 after lane 0 step 3
 //
-// One line per step: `chunk C = SOURCE + SOURCE ..., complete -> TARGET, send P after lane L step S stride D`, of which only
-// the chunk and one source must be there. Sources: in, out, recv P, scratch Q, in of P; targets: out, out of all, scratch Q. A step of a
-// lane of signals: `await P Q ... signal P Q ... after lane L step S`, of which one of the two must be there. A `#` starts a comment;
-// spaces and empty lines mean nothing. A collective with a root names it: `schedule tree broadcast root 2 position 0 ...`.
+// One line per step: `chunk C = SOURCE + SOURCE ..., complete -> TARGET, send P after lane L step S stride D`, of which only the chunk and
+// one source are required. Sources: in, out, recv P, scratch Q, in of P; targets: out, out of all, scratch Q. A step of a signal lane:
+// `await P Q ... signal P Q ... after lane L step S`, with at least one of `await` and `signal`. A `#` starts a comment; spaces and empty
+// lines mean nothing. A collective with a root names it: `schedule tree broadcast root 2 position 0 ...`.
 #include <cstddef>
 #include <span>
 #include <string>
@@ -30,13 +30,12 @@ namespace horing {
 inline constexpr size_t kMaxTextBytes = 64u << 20;
 inline constexpr size_t kMaxNameBytes = 64;
 
-// parseSchedules() of it gives the same value back, if the value is one that verifyValues() does not refuse
-// for its shape and its algorithm is named in letters, digits, '_', '-' and '.'.
+// parseSchedules() gives the same value back, if verifyValues() accepts the value's shape and the algorithm's name has only letters,
+// digits, '_', '-' and '.'.
 std::string formatSchedule(const Schedule& schedule);
 
-// Any number of schedules, one after another. The text may come from anywhere: limits are kept, nothing is
-// believed; what the numbers mean is for the verifier to judge. Errors are kInvalidArgument, name line and
-// column and say what was expected.
+// Parses any number of schedules. The text is untrusted: limits are enforced; the verifier judges the meaning of the numbers. Errors are
+// kInvalidArgument, name line and column and say what was expected.
 Result<std::vector<Schedule>> parseSchedules(std::string_view text);
 
 }  // namespace horing

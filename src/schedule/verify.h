@@ -2,11 +2,10 @@
 // Two proofs about the schedules of all ranks together, before any of them runs.
 //
 //   verifyValues:   whatever the timing, every rank ends with the right values. A property of the schedules.
-//   verifyProgress: with these windows, messages and slots the ranks never wait for each other in a circle.
+//   verifyProgress: with these windows, messages and slots the ranks never deadlock.
 //
-// Both are pure functions, safe from any thread, and take schedules from anywhere: a wrong one is refused
-// with kInvalidArgument and a message that names position, lane and step and says what is wrong. Costs are in
-// bench/README.md.
+// Both are pure functions, safe from any thread, and accept untrusted schedules: a wrong schedule is refused with kInvalidArgument and a
+// message that names position, lane, step and fault. Costs are in bench/README.md.
 #include <span>
 
 #include "base/status.h"
@@ -18,7 +17,7 @@ namespace horing {
 
 // Executes all schedules on symbols over unbounded connections. A value is (chunk, set of the positions
 // folded in). Refused:
-//   - what network.h refuses (numbers out of range, self-sends, waits for nothing, shapes that differ);
+//   - whatever network.h refuses (numbers out of range, self-sends, waits for nothing, shapes that differ);
 //   - a message or scratch value of another chunk than the step's; a contribution folded in twice;
 //   - a read of `out` or scratch that nothing has written, or of a chunk that the collective does not have;
 //   - a read of a peer's input before the reader can know that the peer has begun, or one that the peer may not know of when
@@ -27,26 +26,26 @@ namespace horing {
 //   - an access to `out` (in place: to `in` too) that lane order, waits, messages and scratch hand-over do
 //     not put after the writes and reads of the same chunk that it depends on: a data race;
 //   - a value that is completed before all contributions are in it, twice, or never (Step::completes);
-//   - lanes that never end, messages and scratch values that nobody takes;
+//   - lanes that never end, messages and scratch values that no step takes;
 //   - a wrong result (schedule/postcondition.h).
-// Fold order is not judged: a (+) b and b (+) a are the same symbol. All connections are unbounded here; see
-// below.
+// Fold order is not checked: a (+) b and b (+) a are the same symbol. All connections are unbounded here; see below.
 Status verifyValues(std::span<const Schedule> all_ranks, InPlace in_place);
 
-// Runs the slice loop (schedule/plan_parameters.h) of all lanes with bounded connections and scratch queues,
-// every lane as far as it can. No step chooses between inputs, so the outcome does not depend on timing: one
-// run decides. Refused: parameters out of range; ranks that stop before the end (the message follows who
-// waits for whom); a message that holds other slices than its receiver expects, which is what windows that
-// differ at the two ends of a connection or scratch queue lead to.
+// Runs the slice loop (schedule/plan_parameters.h) of all lanes with bounded connections and scratch queues, every lane as far as it can.
+// No step chooses between inputs, so the outcome does not depend on timing: one run decides. Refused: parameters out of range; ranks that
+// stop before the end (the message shows the chain of waits); a message that holds other slices than its receiver expects, which happens if
+// windows differ at the two ends of a connection or scratch queue.
 //
-// A message closes when it is full, when its step's part of the window is over, or at the last slice. One
-// that is longer than its window has to stay open over several windows; that is simulated too, and is how it
-// is refused.
+// A message closes when it is full, when its step's part of the window is over, or at the last slice. A message longer than its window
+// would stay open over several windows; the simulation detects and refuses that.
+//
+// Landings (transport/landings.h) are not modelled. A receiver announces the landings of each connection independently of its lane's
+// progress, so a sender waits only until the receiver polls. tests/simulated covers landings.
 //
 // Assumes schedules that verifyValues accepts. Cost grows with parameters.slices; representativeSlices() are
 // enough.
 Status verifyProgress(std::span<const Schedule> all_ranks, const PlanParameters& parameters);
-// As above where each position has parameters of its own: what happens when ranks disagree.
+// As above with parameters for each position: for ranks that disagree.
 Status verifyProgress(std::span<const Schedule> all_ranks, std::span<const PlanParameters> parameters);
 
 }  // namespace horing

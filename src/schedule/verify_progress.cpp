@@ -1,7 +1,7 @@
-// The slice loop of all lanes with bounded queues, run until nothing moves.
+// Runs the slice loop of all lanes with bounded queues until nothing moves.
 //
-// No step chooses between inputs and every queue has one lane at each end, so this is a Kahn network: what
-// has happened when nothing can move any more is the same in whatever order the lanes run.
+// No step chooses between inputs and every queue has one lane at each end, so this is a Kahn network: the final state does not depend on
+// the order in which lanes run.
 #include <algorithm>
 
 #include "schedule/network.h"
@@ -23,7 +23,7 @@ struct Load {
 struct Queue {
   FifoPool<Load>::Fifo loads;  // visible to the reader
   int32_t used = 0;            // slots taken: visible messages and the open one; or slices of scratch
-  int32_t taken = 0;           // slices that the reader has had of the first message
+  int32_t taken = 0;           // slices that the reader has consumed of the first message
   Load open;                   // the message being filled; none if count is 0
 };
 
@@ -36,14 +36,14 @@ class ProgressRun {
   struct LaneState {
     StepCursor cursor;
     int32_t window_first = 0;  // slice
-    int32_t slice = 0;         // of the step at the cursor, to be done next
+    int32_t slice = 0;         // next slice of the step at the cursor
     int32_t window = 1;
-    int32_t slices = 1;  // of a lane of signals 1
+    int32_t slices = 1;  // 1 for a signal lane
     bool is_signals = false;
     bool queued = false;
     bool done = false;
   };
-  // The step at hand.
+  // The current step.
   struct Now {
     int32_t lane_id = 0;
     int32_t position = 0;
@@ -68,7 +68,7 @@ class ProgressRun {
   Status runLane(int32_t lane_id);
   void advance(LaneState& state, const Now& now);
   bool isDone(const LaneState& waiting, int32_t lane_id, int32_t step) const;
-  // The first thing that keeps the lane from doing its slice; no reason if it can.
+  // The first obstacle for the lane's slice; kNothing: it can run.
   enum class Lack { kNothing, kWait, kMessage, kScratchValue, kSlot, kScratchRoom };
   struct Obstacle {
     Lack lack = Lack::kNothing;
@@ -160,7 +160,7 @@ Status ProgressRun::run() {
   return {};
 }
 
-// Runs a lane as far as it can, then wakes the lanes of its rank, which may have waited for it.
+// Runs a lane as far as it can, then wakes the lanes of its rank that may wait for it.
 Status ProgressRun::runLane(int32_t lane_id) {
   LaneState& state = lane(lane_id);
   bool moved = false;
@@ -187,7 +187,7 @@ Status ProgressRun::runLane(int32_t lane_id) {
   return {};
 }
 
-// To the next step, or to the first step of the next window.
+// Moves to the next step, or to the first step of the next window.
 void ProgressRun::advance(LaneState& state, const Now& now) {
   state.cursor.next();
   if (state.cursor.done()) {
@@ -199,10 +199,10 @@ void ProgressRun::advance(LaneState& state, const Now& now) {
   state.slice = state.window_first;
 }
 
-// Whether `waiting` need not wait any more for that step of lane `lane_id`.
+// Whether `waiting` need not wait for that step of lane `lane_id` any more.
 bool ProgressRun::isDone(const LaneState& waiting, int32_t lane_id, int32_t step) const {
   const LaneState& state = lane(lane_id);
-  // Signals wait for all slices, and all slices wait for signals.
+  // Signals wait for all slices, and every slice waits for signals.
   const int32_t slice = waiting.is_signals ? state.slices - 1 : state.is_signals ? 0 : waiting.slice;
   if (state.done || slice < state.window_first) return true;
   if (slice >= state.window_first + state.window) return false;
@@ -247,7 +247,7 @@ Status ProgressRun::take(const Now& now) {
   return {};
 }
 
-// The slice after the last one of a message that starts at `first`, as this lane's parameters have it.
+// The slice after the last one of a message that starts at `first`, by this lane's parameters.
 int32_t ProgressRun::messageEnd(const Now& now, int32_t first) const {
   const LaneState& state = lane(now.lane_id);
   if (state.is_signals) return first + 1;

@@ -2,9 +2,8 @@
 // network is deterministic, so all orders give the same values, and the vector clocks say which events every
 // order has in common.
 //
-// A clock has one entry per lane of any rank: how many of that lane's steps are known to have happened.
-// Consecutive sends share one clock row until the lane learns something new, so direct exchange costs no more
-// than a ring.
+// A clock has one entry per lane of any rank: the number of that lane's steps that are known to have happened. Consecutive sends share one
+// clock row until the lane learns something new, so direct exchange costs no more than a ring.
 #include <algorithm>
 #include <bit>
 
@@ -19,18 +18,18 @@ namespace {
 using Count = int16_t;
 static_assert(kMaxLaneSteps <= INT16_MAX);
 
-// In a cell: nothing yet, or the position's own contribution as the caller left it.
+// The content of a cell: nothing yet, or the position's own contribution.
 constexpr int32_t kNothing = -1;
 constexpr int32_t kOwn = -2;
 
-// A moment: `lane` (id) has done `steps` steps, and knew `clock` when it did.
+// A point in time: `lane` (id) had done `steps` steps and had clock `clock`.
 struct Stamp {
   int32_t clock = -1;
   int32_t lane = -1;
   Count steps = 0;
 };
 
-// What a connection or a scratch queue carries.
+// An entry of a connection or a scratch queue.
 struct Parcel {
   int32_t value;  // kNothing: a signal
   Stamp stamp;
@@ -40,27 +39,27 @@ struct Parcel {
 struct Cell {
   int32_t value = kNothing;
   Count write_steps = 0;    // the last write: after this many steps of write_lane
-  int32_t write_lane = -1;  // id, of whichever position; -1: before the start
+  int32_t write_lane = -1;  // id, of any position; -1: before the start
 };
 
-// A read of somebody's input, or a write into his output, by another position.
+// A read of a position's input, or a write to its output, by another position.
 struct PeerAccess {
   int32_t chunk = 0;
-  int32_t lane = -1;  // id, of who does it
-  Count steps = 0;    // that lane's, with it
+  int32_t lane = -1;  // id, of the accessing lane
+  Count steps = 0;    // that lane's steps, including the access
   bool writes = false;
 };
 
-// Output chunks that one position has at most.
+// The most output chunks of one position.
 size_t cellsPerRank(const Contract& contract, size_t chunks) {
   if (contract.out == ChunkSet::kOwn && !contract.rails) return 1;
   return contract.out == ChunkSet::kColumn ? chunks / static_cast<size_t>(contract.columns) : chunks;
 }
 
-// Enough for 4096 ranks in a ring; a few hundred kilobytes of text may ask for terabytes.
+// Enough for 4096 ranks in a ring; without a limit, a few hundred kilobytes of text could request terabytes.
 constexpr uint64_t kMostBytes = uint64_t{2} << 30;
 
-// What the largest lists of a run take: cells with the reads of each lane, and a clock for each lane.
+// The memory of the largest arrays of a run: cells with the reads of each lane, and a clock for each lane.
 uint64_t bytesOfRun(const Network& network) {
   size_t lanes_per_rank = 0;
   for (const Schedule& schedule : network.schedules())
@@ -82,7 +81,7 @@ class ValueRun {
   struct LaneState {
     StepCursor cursor;
     int32_t clock = -1;
-    int32_t first_step = 0;  // of all lanes' steps numbered through
+    int32_t first_step = 0;  // index into the steps of all lanes
     bool queued = false;
   };
   // The step at hand.
@@ -135,7 +134,7 @@ class ValueRun {
   bool knows(const Now& now, int32_t other, Count steps) {
     return other == now.lane_id || clocks_.at(lane(now.lane_id).clock)[other] >= steps;
   }
-  // "lane 1, step 3", or, of another position, that too.
+  // "lane 1, step 3"; with the position if it is another one.
   std::string whose(const Now& now, int32_t lane_id, Count steps) const {
     const int32_t position = network_.positionOf(lane_id);
     return (position == now.position ? std::string() : formatString("position %d, ", position)) +
@@ -167,8 +166,8 @@ class ValueRun {
   std::vector<Count>
       reads_;  // [cell][lane of its rank]: steps of that lane up to its last read since the last write
   std::vector<std::vector<PeerAccess>> peer_accesses_;  // [position]: to its memory
-  std::vector<uint32_t> waiters_;                       // [step]: waits for it that have not been served yet
-  std::vector<int32_t> done_clock_;  // [step]: what its lane knew then, while there are waiters
+  std::vector<uint32_t> waiters_;                       // [step]: pending waits for it
+  std::vector<int32_t> done_clock_;  // [step]: its lane's clock then, while waits are pending
   std::vector<int32_t> work_;
 };
 
@@ -253,7 +252,7 @@ Status ValueRun::run() {
   return checkEnd();
 }
 
-// Runs a lane as far as it can, then wakes the lanes that may have waited for it.
+// Runs a lane as far as it can, then wakes the lanes that may wait for it.
 Status ValueRun::runLane(int32_t lane_id) {
   LaneState& state = lane(lane_id);
   const int32_t before = state.cursor.index();
@@ -289,7 +288,7 @@ bool ValueRun::ready(const Now& now) const {
   return true;
 }
 
-// The lane learns all that the lane of the stamp knew then. Consumes the stamp's hold on its clock.
+// Merges the stamp's clock into the lane's clock. Consumes the stamp's reference to its clock.
 void ValueRun::join(int32_t lane_id, const Stamp& stamp) {
   LaneState& state = lane(lane_id);
   if (stamp.lane == lane_id || clocks_.at(state.clock)[stamp.lane] >= stamp.steps) {
@@ -338,7 +337,7 @@ Status ValueRun::execute(Now& now) {
   return {};
 }
 
-// A value held once that is position `position`'s contribution to `chunk`.
+// A new value (count 1): position `position`'s contribution to `chunk`.
 int32_t ValueRun::ownValue(int32_t position, int32_t chunk) {
   const int32_t value = values_.allocate();
   if (static_cast<size_t>(value) >= value_chunk_.size()) {
@@ -353,7 +352,7 @@ int32_t ValueRun::ownValue(int32_t position, int32_t chunk) {
   return value;
 }
 
-// `value`: held once more for the caller.
+// `value`: with a new reference for the caller.
 Status ValueRun::fold(const Now& now, int32_t& value) {
   int32_t recv = now.ports->first_recv;
   for (const Source& source : now.step->sources) {
@@ -398,7 +397,7 @@ Status ValueRun::takeSignals(const Now& now) {
   return {};
 }
 
-// Whether the lane has heard, if through others, that the position has begun.
+// Whether the lane knows, directly or through others, that the position has begun.
 bool ValueRun::hasEntered(const Now& now, int32_t peer) {
   const Count* known = clocks_.at(lane(now.lane_id).clock);
   const auto lanes = static_cast<int32_t>(network_.schedule(peer).lanes.size());
@@ -410,7 +409,7 @@ Status ValueRun::readPeer(const Now& now, int32_t peer, int32_t& value) {
   if (!contract_.inputHas(peer, now.chunk))
     return fault(now, "reads a chunk that the input of position %d does not have", peer);
   if (!hasEntered(now, peer))
-    return fault(now, "reads the input of position %d without having heard that it is ready", peer);
+    return fault(now, "reads the input of position %d without a signal that it is ready", peer);
   const Cell* from = contract_.aliases(in_place_, peer, now.chunk) ? &cell(peer, now.chunk) : nullptr;
   if (from && from->value != kOwn)
     return fault(
@@ -435,8 +434,8 @@ Status ValueRun::readMemory(const Now& now, const Source& source, int32_t& value
     return {};
   }
   const Cell& from = cell(now.position, now.chunk);
-  // What the caller left in the output of an all-gather in place is its result; of a reduction it is an
-  // operand, and only a read of `in` scales it.
+  // In an in-place all-gather, the caller's data in the output is part of the result. In a reduction it is an operand, and only a read of
+  // `in` scales it.
   const bool gathers = !contract_.folds();
   if (from.value == kNothing || (from.value == kOwn && !is_input && !gathers))
     return fault(now, "reads the output chunk before anything is written there");
@@ -453,7 +452,7 @@ Status ValueRun::readMemory(const Now& now, const Source& source, int32_t& value
   return {};
 }
 
-// Replaces a value that others hold too by a copy, so that it can be changed.
+// Replaces a shared value by a copy, so that it can be changed.
 void ValueRun::makeSole(int32_t& value) {
   if (values_.heldOnce(value)) return;
   const int32_t copy = ownValue(0, chunkOf(value));
@@ -463,7 +462,7 @@ void ValueRun::makeSole(int32_t& value) {
   value = copy;
 }
 
-// accumulator = accumulator (+) operand; consumes the caller's hold on both and gives one on the result.
+// accumulator = accumulator (+) operand; consumes the caller's references to both and returns one to the result.
 Status ValueRun::mergeInto(const Now& now, int32_t& accumulator, int32_t operand) {
   makeSole(accumulator);
   uint64_t* into = values_.at(accumulator);
@@ -495,7 +494,7 @@ Status ValueRun::keepOut(const Now& now, int32_t owner, int32_t value) {
     return fault(now, "writes a chunk that the output of %s does not have",
                  collectiveName(network_.schedule(0).collective));
   Cell& into = cell(owner, now.chunk);
-  // A chunk that is copied onto itself is not touched.
+  // Copying a chunk onto itself is not an access.
   const bool is_itself = owner == now.position && into.value == kOwn && !contract_.folds() &&
                          now.step->sources.size() == 1 && now.step->sources[0].kind == Source::Kind::kIn;
   if (is_itself) return {};
@@ -520,7 +519,7 @@ Status ValueRun::keepOut(const Now& now, int32_t owner, int32_t value) {
 Status ValueRun::keepInEvery(const Now& now, int32_t value) {
   for (int32_t owner = 0; owner < network_.ranks(); ++owner) {
     if (owner != now.position && !hasEntered(now, owner))
-      return fault(now, "writes the output of position %d without having heard that it is ready", owner);
+      return fault(now, "writes the output of position %d without a signal that it is ready", owner);
     HORING_TRY(keepOut(now, owner, value));
     if (owner != now.position)
       peer_accesses_[static_cast<size_t>(owner)].push_back(
@@ -529,7 +528,7 @@ Status ValueRun::keepInEvery(const Now& now, int32_t value) {
   return {};
 }
 
-// The step writes over the owner's input, in place: those who read it must be known to be through.
+// The step overwrites the owner's input, in place: all peers' reads must be known to be complete.
 Status ValueRun::checkPeerReads(const Now& now, int32_t owner) {
   if (!contract_.aliases(in_place_, owner, now.chunk)) return {};
   for (const PeerAccess& read : peer_accesses_[static_cast<size_t>(owner)])
@@ -564,7 +563,7 @@ Status ValueRun::checkReleases() {
   return {};
 }
 
-// What stops a lane that has not ended.
+// The obstacle of a lane that has not ended.
 Blockage ValueRun::blockageOf(int32_t lane_id) const {
   if (lane(lane_id).cursor.done())
     return {formatString("position %d, lane %d has ended", network_.positionOf(lane_id),

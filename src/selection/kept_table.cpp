@@ -1,5 +1,6 @@
 #include "selection/kept_table.h"
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,9 @@ namespace {
 constexpr const char* kSuffix = ".selection";
 constexpr std::string_view kForMark = "# for: ", kVersionsMark = "# made with: ", kDigestMark = "# digest: ";
 constexpr size_t kMostShown = 200;
+// Libraries with different numbers may predict different times for the same machine. Raise it when the simulator, or a measurement that it
+// uses, changes.
+constexpr int kModelVersion = 6;
 
 uint64_t digestOf(std::string_view text) {
   uint64_t digest = 0xcbf29ce484222325;
@@ -28,7 +32,7 @@ std::string digestText(std::string_view text) {
   return formatString("%016llx", static_cast<unsigned long long>(digestOf(text)));
 }
 
-// Takes a line that begins with `mark`, and gives what follows; nothing: it does not.
+// Removes a first line that begins with `mark` and returns the rest of that line; nothing: it does not begin so.
 std::optional<std::string_view> takeLine(std::string_view& text, std::string_view mark) {
   const size_t end = text.find('\n');
   if (!text.starts_with(mark) || end == std::string_view::npos) return std::nullopt;
@@ -37,7 +41,28 @@ std::optional<std::string_view> takeLine(std::string_view& text, std::string_vie
   return line;
 }
 
+std::string kernelRelease() {
+  utsname names{};
+  return ::uname(&names) == 0 ? printable(names.release, 60) : "";
+}
+
+std::filesystem::file_time_type writtenAt(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::last_write_time(path, ignored);
+}
+
 }  // namespace
+
+std::string keptShapeText(const JobShape& shape, int32_t smallest_group) {
+  return formatString("%d groups of %d to %d ranks, ranks per core %s; ", shape.groups, smallest_group,
+                      shape.members, ranksPerCoreText(shape.ranks_per_core));
+}
+
+std::string keptVersions() {
+  return formatString("model %d, table %016llx, kernel %s", kModelVersion,
+                      static_cast<unsigned long long>(SelectionTable::builtIn().digest()),
+                      kernelRelease().c_str());
+}
 
 std::string keptText(const KeptFor& what, std::string_view table) {
   std::string text;
@@ -60,7 +85,7 @@ Result<SelectionTable> parseKept(const KeptFor& what, std::string_view text) {
   if (*versions != what.versions) return unlike("out of date", *versions, what.versions);
   if (*digest != digestText(text))
     return makeStatus(Code::kInvalidArgument,
-                      "it was cut off or changed (what you edit, HORING_SELECTION takes)");
+                      "it was truncated or changed (pass an edited table by HORING_SELECTION)");
   return SelectionTable::parse(text, "it");
 }
 
@@ -92,6 +117,23 @@ Result<std::optional<SelectionTable>> KeptTables::find(const KeptFor& what) cons
   if (!text) return std::optional<SelectionTable>();
   HORING_ASSIGN(SelectionTable table, parseKept(what, *text));
   return std::optional(std::move(table));
+}
+
+std::vector<KeptTables::Found> KeptTables::forShape(const JobShape& shape) const {
+  std::vector<std::string> latest = paths();
+  std::stable_sort(latest.begin(), latest.end(),
+                   [](const std::string& a, const std::string& b) { return writtenAt(a) > writtenAt(b); });
+  std::vector<Found> found;
+  for (const std::string& path : latest) {
+    const Result<std::optional<std::string>> read = readWhole(path, kMaxSelectionBytes);
+    if (!read.ok() || !read.value()) continue;
+    std::string_view rest = *read.value();
+    const auto job = takeLine(rest, kForMark);
+    if (!job || !job->starts_with(keptShapeText(shape, shape.members))) continue;
+    found.push_back(
+        {path, printable(*job, kMostShown), parseKept({std::string(*job), keptVersions()}, *read.value())});
+  }
+  return found;
 }
 
 Status KeptTables::keep(const KeptFor& what, std::string_view text) const {

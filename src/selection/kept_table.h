@@ -1,6 +1,7 @@
 #pragma once
-// Tables that a measurement led to, as files that later jobs of the same kind find by themselves: what HORING_SELECTION takes, after
-// lines that say what for. They hold the choice and not the machine alone, for to predict it takes 100 ms for 8 ranks, and seconds for 1000.
+// Selection tables from measurements, cached in files for later jobs of the same kind: the format of HORING_SELECTION after header lines
+// that identify the jobs. They hold the selection and not only the machine model, since a prediction takes 100 ms for 8 ranks, and seconds
+// for 1000.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,27 +12,40 @@
 
 namespace horing {
 
-// What a table was made for, in words of printable ASCII. A value.
+// The jobs that a table was made for, as printable ASCII. A value.
 struct KeptFor {
-  std::string job;       // shape, binding, transports, hosts and settings: it names the file
-  std::string versions;  // of what else it follows from: who finds others knows that the file is out of date
+  std::string job;  // shape, binding, transports, hosts and settings: it names the file
+  std::string
+      versions;  // versions of everything else that it depends on: a file with other versions is out of date
 };
 
-// In one folder (cacheFolder()); empty: there are none. A value.
+// How `job` begins.
+std::string keptShapeText(const JobShape& shape, int32_t smallest_group);
+// `versions` of this library on this machine.
+std::string keptVersions();
+
+// The tables in one folder (cacheFolder()); empty: none. A value.
 class KeptTables {
  public:
   explicit KeptTables(std::string folder) : folder_(std::move(folder)) {}
 
   const std::string& folder() const { return folder_; }
-  // What is kept for all kinds of jobs, sorted; at most kMostListed.
+  // The tables for all kinds of jobs, sorted; at most kMostListed.
   static constexpr size_t kMostListed = 1000;
   std::vector<std::string> paths() const;
   std::string pathFor(const KeptFor& what) const;
-  // Whether files can be put there; makes the folder, but none above it, where it is missing.
+  // Whether files can be written; makes the folder if it is missing, but not its parents.
   bool canKeep() const;
-  // Nothing: none is kept. Errors: those of readWhole() and parseKept().
+  // Nothing: no table. Errors: as for readWhole() and parseKept().
   Result<std::optional<SelectionTable>> find(const KeptFor& what) const;
-  // `text`: a table. In place of what was kept. Errors: those of replaceWhole(); there is no folder.
+  struct Found {
+    std::string path;
+    std::string job;               // KeptFor::job, as a terminal may show it
+    Result<SelectionTable> table;  // errors: as for parseKept()
+  };
+  // The tables for jobs of this shape with groups of one size, whatever else they say of the jobs; the latest first.
+  std::vector<Found> forShape(const JobShape& shape) const;
+  // Stores a table, replacing the old one. Errors: as for replaceWhole(); no folder.
   Status keep(const KeptFor& what, std::string_view text) const;
 
  private:
@@ -39,9 +53,9 @@ class KeptTables {
 };
 
 std::string keptText(const KeptFor& what, std::string_view table);
-// Hostile text. Errors say what is wrong with it: it is of another job, out of date, damaged (cut off, changed by hand), or no table.
+// Parses untrusted text. Errors name the fault: for another job, out of date, damaged (truncated, edited), or no table.
 Result<SelectionTable> parseKept(const KeptFor& what, std::string_view text);
-// The line of such a text that says what it is for, for people; empty: it has none.
+// The header line that describes the jobs, for logs; empty: none.
 std::string keptForLine(std::string_view text);
 
 }  // namespace horing

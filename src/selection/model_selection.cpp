@@ -9,38 +9,10 @@ namespace horing {
 
 namespace {
 
-// Of the whole vector. What serves the largest serves all that are larger, so that its blocks must be large, too.
+// Bytes of the whole vector. The choice for the largest size also serves larger vectors, so its blocks must be large, too.
 constexpr uint64_t kLeastPredictedBytes = 256, kMostPredictedBytes = 16 << 20,
                    kMostPredictedBlock = 256 << 10;
 constexpr int64_t kMostPredictedWork = 300'000;  // of one simulation: Question::most_work
-
-// What each algorithm takes, by size; 0 where it cannot be predicted.
-struct PredictedTimes {
-  const Algorithm* algorithm;
-  std::vector<Picoseconds> times;
-};
-
-Result<std::vector<PredictedTimes>> predictAll(const SelectionQuestion& asked, Collective collective,
-                                               const std::vector<uint64_t>& sizes) {
-  std::vector<PredictedTimes> all;
-  for (const Algorithm& algorithm : algorithmCatalogue()) {
-    if (!algorithm.has(collective) || algorithm.reachesPeers()) continue;
-    PredictedTimes& predicted = all.emplace_back(PredictedTimes{&algorithm, {}});
-    predicted.times.resize(sizes.size());
-    Question question = asked.question;
-    question.collective = collective;
-    question.algorithm = algorithm.name;
-    question.bytes = sizes.front();
-    Result<Prediction> prediction = predict(question, Record::kNothing);
-    for (size_t i = 0; i < sizes.size() && prediction.ok(); ++i) {
-      if (asked.until && asked.until->passed())
-        return makeStatus(Code::kTimeout, "predicting took longer than this job can wait for");
-      if (i > 0) prediction = predictAgain(prediction.value(), sizes[i], Record::kNothing);
-      if (prediction.ok()) predicted.times[i] = prediction.value().result.time;
-    }
-  }
-  return all;
-}
 
 std::vector<uint64_t> sizesOf(const SelectionQuestion& asked, Collective collective) {
   std::set<uint64_t> sizes(asked.sizes.begin(), asked.sizes.end());
@@ -62,7 +34,7 @@ std::string commented(const std::string& described) {
   return text;
 }
 
-// No machine takes so long for a small message between two ranks of a node; one whose cores others use does.
+// A small message between two ranks of a node takes this long only if other programs use the cores.
 constexpr double kMostNearUs = 250;
 
 Status checkUndisturbed(const MachineModel& machine) {
@@ -82,26 +54,73 @@ JobShape jobOn(const MachineModel& machine) {
           sharesCores(machine) ? RanksPerCore::kMore : RanksPerCore::kAtMostOne};
 }
 
+Question questionOf(const Config& config, const MachineModel& machine) {
+  Question question;
+  question.machine = machine;
+  question.most_work = kMostPredictedWork;
+  question.ranks = Ranks::kOneNodeIfLikely;
+  Pipelining& pipelining = question.pipelining;
+  pipelining.window = static_cast<int32_t>(config.window);
+  pipelining.slice_bytes = static_cast<size_t>(config.slice_bytes);
+  pipelining.slots_inside = static_cast<int32_t>(config.slots);
+  pipelining.slots_between = static_cast<int32_t>(config.socket_slots);
+  return question;
+}
+
+Result<std::vector<PredictedTimes>> predictTimes(const Question& of, Collective collective,
+                                                 const std::vector<uint64_t>& sizes, const Deadline* until) {
+  std::vector<PredictedTimes> all;
+  for (const Algorithm& algorithm : algorithmCatalogue()) {
+    if (!algorithm.has(collective) || algorithm.reachesPeers()) continue;
+    PredictedTimes& predicted = all.emplace_back(PredictedTimes{&algorithm, {}});
+    predicted.times.resize(sizes.size());
+    Question question = of;
+    question.collective = collective;
+    question.algorithm = algorithm.name;
+    question.bytes = sizes.front();
+    Result<Prediction> prediction = predict(question, Record::kNothing);
+    for (size_t i = 0; i < sizes.size() && prediction.ok(); ++i) {
+      if (until && until->passed())
+        return makeStatus(Code::kTimeout, "predicting took longer than this job can wait for");
+      if (i > 0) prediction = predictAgain(prediction.value(), sizes[i], Record::kNothing);
+      if (prediction.ok()) predicted.times[i] = prediction.value().result.time;
+    }
+  }
+  return all;
+}
+
+const PredictedTimes* fastestBut(const Algorithm* chosen, const std::vector<PredictedTimes>& predicted,
+                                 size_t size) {
+  const PredictedTimes* fastest = nullptr;
+  for (const PredictedTimes& each : predicted)
+    if (each.algorithm != chosen && each.times[size] > 0 &&
+        (!fastest || each.times[size] < fastest->times[size]))
+      fastest = &each;
+  return fastest;
+}
+
 Result<std::vector<ModelChoice>> chooseByModel(const SelectionQuestion& asked, Collective collective) {
   const MachineModel& machine = asked.question.machine;
   const std::vector<uint64_t> sizes = sizesOf(asked, collective);
-  HORING_ASSIGN(const std::vector<PredictedTimes> predicted, predictAll(asked, collective, sizes));
+  HORING_ASSIGN(const std::vector<PredictedTimes> predicted,
+                predictTimes(asked.question, collective, sizes, asked.until));
   std::vector<ModelChoice> choices;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Algorithm* standing =
         asked.standing ? asked.standing->find(collective, asked.job, sizes[i]) : nullptr;
     ModelChoice fastest{sizes[i], nullptr, 0}, stands{sizes[i], standing, 0};
-    for (const auto& [algorithm, times] : predicted) {
-      if (times[i] == 0) continue;
+    if (const PredictedTimes* const first = fastestBut(nullptr, predicted, i))
+      fastest = {sizes[i], first->algorithm, first->times[i]};
+    for (const auto& [algorithm, times] : predicted)
       if (algorithm == standing) stands.time = times[i];
-      if (!fastest.algorithm || times[i] < fastest.time) fastest = {sizes[i], algorithm, times[i]};
-    }
     if (!standing && !fastest.algorithm)
       return makeStatus(Code::kInvalidArgument, "no algorithm can run %s of %s here",
                         collectiveName(collective), tableBytesText(sizes[i]).c_str());
     const double most_time = errorFactor(machine, sizes[i]) * static_cast<double>(fastest.time);
     const bool keeps = standing && (stands.time == 0 || static_cast<double>(stands.time) <= most_time);
-    choices.push_back(keeps ? stands : fastest);
+    ModelChoice& choice = choices.emplace_back(keeps ? stands : fastest);
+    if (const PredictedTimes* const next = fastestBut(choice.algorithm, predicted, i))
+      choice.next = next->algorithm, choice.next_time = next->times[i];
   }
   return choices;
 }
@@ -115,8 +134,11 @@ Result<std::string> selectionText(const SelectionQuestion& asked) {
     for (size_t i = 0; i < choices.size(); ++i) {
       const bool is_last = i + 1 == choices.size();
       if (!is_last && choices[i + 1].algorithm == choices[i].algorithm) continue;
-      const std::string time =
+      std::string time =
           choices[i].time > 0 ? formatString("%.1f us", toMicroseconds(choices[i].time)) : "not predicted";
+      if (choices[i].next)
+        time +=
+            formatString("; next %s, %.1f us", choices[i].next->name, toMicroseconds(choices[i].next_time));
       text += formatString("%-14s %-7d %-14d %-15s %-12s %s  # %s\n", collectiveName(collective),
                            machine.nodes, machine.ranks_per_node, ranksPerCoreText(RanksPerCore::kAny),
                            is_last ? "*" : tableBytesText(choices[i].bytes).c_str(),
@@ -155,14 +177,7 @@ Result<std::string> modelTableText(const Config& config, const MachineModel& mac
   HORING_TRY(checkLinksKnown(machine));
   if (config.selection == kSelectionAuto) HORING_TRY(checkUndisturbed(machine));
   SelectionQuestion asked;
-  asked.question.machine = machine;
-  asked.question.most_work = kMostPredictedWork;
-  asked.question.ranks = Ranks::kOneNodeIfLikely;
-  Pipelining& pipelining = asked.question.pipelining;
-  pipelining.window = static_cast<int32_t>(config.window);
-  pipelining.slice_bytes = static_cast<size_t>(config.slice_bytes);
-  pipelining.slots_inside = static_cast<int32_t>(config.slots);
-  pipelining.slots_between = static_cast<int32_t>(config.socket_slots);
+  asked.question = questionOf(config, machine);
   asked.collectives = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather};
   const uint64_t most_bytes =
       std::max(kMostPredictedBytes, static_cast<uint64_t>(machine.ranks()) * kMostPredictedBlock);

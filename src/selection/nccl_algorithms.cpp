@@ -13,8 +13,8 @@ namespace {
 
 struct Nearest {
   const char* nccl;
-  std::optional<Collective> collective;  // nothing: all that `own` has
-  const char* own;                       // nullptr: nothing comes near
+  std::optional<Collective> collective;  // nothing: all collectives of `own`
+  const char* own;                       // nullptr: no counterpart
 };
 constexpr Nearest kNearest[] = {
     {"ring", Collective::kBroadcast, "chain"},
@@ -46,7 +46,7 @@ bool isWord(std::string_view text, const char* word) {
   return text.size() == std::string_view(word).size() && ::strncasecmp(text.data(), word, text.size()) == 0;
 }
 
-// Rows for what is nearest to `name`, of this collective or of all. False: NCCL has no such algorithm.
+// Adds rows for the closest counterpart of `name`, for this collective or for all. False: NCCL has no such algorithm.
 bool addNearest(std::string_view name, std::optional<Collective> wanted, std::vector<ForcedRow>& rows) {
   bool is_known = false;
   for (const Nearest& one : kNearest) {

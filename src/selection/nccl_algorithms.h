@@ -1,5 +1,5 @@
 #pragma once
-// What NCCL_ALGO says, as scripts have it that named their NCCL_ variables anew.
+// The syntax of NCCL_ALGO, for scripts that renamed their NCCL_ variables.
 //
 //   Ring        ring,tree        ^NVLS        allreduce:tree,ring;broadcast:ring
 #include <optional>
@@ -10,9 +10,8 @@
 
 namespace horing {
 
-// The nearest of ours: of a list the first that has the collective; none for NVLS and what NICs do, nor where a list says what not to
-// use.
-// Nothing: not in NCCL's spelling.
+// The closest algorithms of horing: from a list the first that has the collective; none for NVLS and NIC offloads, nor for a list of
+// exclusions. Nothing: not in NCCL's spelling.
 std::optional<std::vector<ForcedRow>> rowsOfNcclSpelling(std::string_view text);
 
 }  // namespace horing

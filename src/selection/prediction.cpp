@@ -8,14 +8,14 @@ namespace horing {
 
 namespace {
 
-constexpr int32_t kLikelyNodes = 7;  // beside the first
+constexpr int32_t kLikelyNodes = 7;  // besides the first
 
 Result<Schedule> scheduleAt(const Question& question, int32_t position) {
   const Shape shape{question.machine.nodes, question.machine.ranks_per_node};
   return buildSchedule(question.algorithm, question.collective, shape, position);
 }
 
-// What the schedules of so many ranks and their network take, if all are like this one.
+// The memory of the schedules of this many ranks and their network, if all are like this one.
 uint64_t memoryEstimate(const Schedule& schedule, int32_t ranks) {
   constexpr uint64_t kNetworkBytesPerStep = 160;  // wires, costs
   uint64_t bytes = sizeof schedule;

@@ -1,5 +1,5 @@
 #pragma once
-// From a question (this algorithm, on that machine, with so many bytes) to the simulation that answers it.
+// From a question (this algorithm, on that machine, with this many bytes) to the simulation that answers it.
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace horing {
 
-// Whom to simulate.
+// The ranks to simulate.
 enum class Ranks : uint8_t {
   kOneNodeIfEqual,
-  kOneNodeIfLikely,  // where some of the nodes are equal: for many quick predictions
+  kOneNodeIfLikely,  // if a sample of the nodes is equal: for many quick predictions
   kAll,
 };
 
@@ -23,7 +23,7 @@ struct Question {
   Pipelining pipelining;
   Ranks ranks = Ranks::kOneNodeIfEqual;
   int64_t most_work = INT64_MAX;            // as SimulationInput::most_work
-  uint64_t most_bytes = uint64_t{4} << 30;  // of memory that the schedules may take
+  uint64_t most_bytes = uint64_t{4} << 30;  // memory limit for the schedules
 };
 
 // A question with the schedules to simulate. A value; the schedules are shared by its copies.
@@ -34,13 +34,13 @@ struct Prediction {
   SimulationResult result;
   Picoseconds bound = 0;
 
-  // Above 1; 1 is what the wire allows. 0 where there is no bound.
+  // The time divided by the wire bound, at least 1. 0: no bound.
   double overBound() const {
     return bound > 0 ? static_cast<double>(result.time) / static_cast<double>(bound) : 0;
   }
 };
 
-// Errors: those of checkLinksKnown(), buildSchedule() and simulate(); kInvalidUsage: more than most_bytes, with the estimate.
+// Errors: as for checkLinksKnown(), buildSchedule() and simulate(); kInvalidUsage: more than most_bytes, with the estimate.
 Result<Prediction> predict(const Question& question, Record record);
 // The same for another size, with the schedules of `before`.
 Result<Prediction> predictAgain(const Prediction& before, uint64_t bytes, Record record);

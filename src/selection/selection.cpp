@@ -11,7 +11,7 @@ namespace horing {
 
 namespace {
 
-// Smaller calls do not gain what it costs to ask who shares memory, which grows with those who are asked: measured with 2 and 4
+// For smaller calls, asking whether buffers are accessible costs more than it gains; the cost grows with the ranks. Measured with 2 and 4
 // ranks on 2 cores.
 size_t leastSharedBytes(int ranks) {
   return std::min<size_t>(static_cast<size_t>(ranks) * (32 << 10), 256 << 10);
@@ -20,7 +20,7 @@ size_t leastSharedBytes(int ranks) {
 bool knowsGroups(std::string_view algorithm) {
   return algorithm.starts_with("ho_");
 }
-// For what no row serves: the first one that does not ask for groups.
+// For calls without a matching row: the first algorithm without groups.
 const Algorithm& plainest(Collective collective) {
   const Algorithm* found = nullptr;
   for (const Algorithm& algorithm : algorithmCatalogue())
@@ -33,7 +33,7 @@ bool mayReach(const Algorithm& algorithm, const SelectionGround& ground) {
   return algorithm.buffers != Buffers::kWrittenByPeers || ground.writes_memory;
 }
 
-// What reaches for peers' buffers: what writes them moves the least.
+// The algorithms that access peers' buffers; writing into peers' outputs moves the least.
 std::vector<Selection> sharedSelections(Collective collective, const SelectionGround& ground) {
   std::vector<Selection> selections;
   for (const char* name : {"peer_write", "peer_read"})
@@ -49,12 +49,13 @@ bool fitsGroups(const Algorithm& algorithm, const GroupMap& map) {
   return map.uniform() || algorithm.spreads || !knowsGroups(algorithm.name);
 }
 
-Selection selectionOf(const Algorithm& algorithm, const GroupMap& map) {
+Selection selectionOf(const Algorithm& algorithm, const GroupMap& map, const Shares& shares) {
   if (!knowsGroups(algorithm.name)) return {&algorithm, {1, map.ranks()}};
-  if (map.uniform()) return {&algorithm, {map.groups(), map.largestGroup()}};
   std::vector<int32_t> sizes;
   for (int group = 0; group < map.groups(); ++group) sizes.push_back(map.groupSize(group));
-  return {&algorithm, Shape::of(sizes)};
+  Selection selection{&algorithm, Shape::of(sizes)};
+  if (algorithm.takes_shares) selection.shape.shares = shares;
+  return selection;
 }
 
 Status checkForced(const Config& config) {
@@ -74,7 +75,7 @@ Status checkForced(const Config& config) {
 
 Selector::Selector(const SelectionGround& ground) {
   Result<ForcedAlgorithms> forced = ForcedAlgorithms::parse(ground.config.algorithm);
-  if (forced.ok()) forced_ = forced.take();  // else checkForced() has refused it
+  if (forced.ok()) forced_ = forced.take();  // otherwise checkForced() has refused it
   for (const ForcedRow& row : forced_.rows())
     if (row.algorithm->reachesPeers() && !mayReach(*row.algorithm, ground))
       fallback_ = formatString("%s needs ranks that share memory%s: others run instead", row.algorithm->name,
@@ -87,7 +88,7 @@ std::span<const Selection> Selector::selectShared(Collective collective, size_t 
   return choiceOf(collective, bytes).shared;
 }
 
-// Groups that differ in size are one group of all: an order that depends on the group map alone, too.
+// Groups that differ in size are treated as one group: the order still depends on the group map only.
 Selector::Choices Selector::reproducibleChoice(const SelectionGround& ground) {
   const Algorithm& algorithm = *findAlgorithm(kReproducibleAlgorithm);
   if (ground.map.uniform()) return {{SIZE_MAX, selectionOf(algorithm, ground.map)}};
@@ -97,7 +98,8 @@ Selector::Choices Selector::reproducibleChoice(const SelectionGround& ground) {
   return {{SIZE_MAX, {&algorithm, {1, ground.map.ranks()}}}};
 }
 
-// Where the choice may change: at the edges of the table's rows, of what is forced, and where reaching for peers' buffers begins to pay.
+// The sizes at which the choice may change: the limits of the table's rows and of forced algorithms, and the size at which access to peers'
+// buffers begins to pay.
 Selector::Choices Selector::choicesFor(Collective collective, const SelectionGround& ground) {
   const GroupMap& map = ground.map;
   if (ground.config.reproducible && contractOf(collective).folds()) return reproducibleChoice(ground);
@@ -118,7 +120,7 @@ Selector::Choices Selector::choicesFor(Collective collective, const SelectionGro
     if (const Algorithm* forced = forced_.find(collective, edge)) {
       choice = forcedChoice(choice, collective, *forced, ground);
     } else {
-      // A name without a collective says what the user wants to see; reaching for buffers would hide it.
+      // If the user forces an algorithm without naming a collective, access to peers' buffers must not replace it.
       const bool names_all = !forced_.rows().empty() && !forced_.rows().front().collective;
       if (map.groups() == 1 && edge >= least_shared_bytes && !names_all) choice.shared = shared;
     }
@@ -134,7 +136,7 @@ Selector::Choice Selector::forcedChoice(const Choice& otherwise, Collective coll
   if (forced.reachesPeers()) {
     if (forced.has(collective) && mayReach(forced, ground)) choice.shared = {selectionOf(forced, map)};
   } else if (fitsGroups(forced, map)) {
-    choice.selection = selectionOf(forced, map);
+    choice.selection = selectionOf(forced, map, ground.shares);
   } else {
     fallback_ = formatString("%s needs groups of one size, here they have %d to %d ranks: others run instead",
                              forced.name, map.smallestGroup(), map.largestGroup());
@@ -154,6 +156,14 @@ Selector::Choices Selector::tableChoices(Collective collective, const SelectionG
   }
   if (choices.empty() || choices.back().most_bytes != SIZE_MAX)
     choices.push_back({SIZE_MAX, selectionOf(plainest(collective), map)});
+  if (ground.shares && collective == Collective::kAllReduce && map.groups() <= kMostUnequalGroups) {
+    const auto clipped = std::find_if(choices.begin(), choices.end(), [](const Choice& choice) {
+      return choice.most_bytes >= kLeastUnequalBytes;
+    });
+    clipped->most_bytes = kLeastUnequalBytes - 1;
+    choices.erase(clipped + 1, choices.end());
+    choices.push_back({SIZE_MAX, selectionOf(*findAlgorithm(kUnequalAlgorithm), map, ground.shares)});
+  }
   return choices;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// Which algorithm serves a call. A pure function of what all ranks know alike, so that they agree without
-// asking.
+// Selects the algorithm for a call. A pure function of values that are equal on all ranks, so that ranks agree without communication.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,49 +17,57 @@ namespace horing {
 
 struct Selection {
   const Algorithm* algorithm = nullptr;
-  Shape shape;  // that the algorithm runs in: one group where it does not know groups
+  Shape shape;  // for the algorithm: one group if it has no groups
 };
 
-// Groups of one size, or an algorithm that takes any or does not know groups.
+// Whether the groups have one size, or the algorithm supports any sizes or has no groups.
 bool fitsGroups(const Algorithm& algorithm, const GroupMap& map);
-Selection selectionOf(const Algorithm& algorithm, const GroupMap& map);
+// `shares`: for algorithms that take them.
+Selection selectionOf(const Algorithm& algorithm, const GroupMap& map, const Shares& shares = {});
 
-// What a choice rests on, besides the call. The same on every rank.
+// The inputs of a choice besides the call. The same on every rank.
 struct SelectionGround {
   const Config& config;
   const GroupMap& map;
   const SelectionTable& table = SelectionTable::builtIn();
   // Every rank has opened memory of every other: ranks of one node, or of one process.
   bool shares_memory = false;
-  // And may write into it: each is a process of its own.
+  // Every rank may also write into it: each rank is a process.
   bool writes_memory = false;
   RanksPerCore ranks_per_core = RanksPerCore::kAtMostOne;
+  // Empty unless the links of groups differ in speed (selection/group_shares.h).
+  Shares shares = {};
 };
 
-// What reductions run where HORING_REPRODUCIBLE is set.
+// The algorithm of reductions with HORING_REPRODUCIBLE.
 inline constexpr const char* kReproducibleAlgorithm = "ho_ordered";
 
-// kInvalidArgument: HORING_ALGO makes no sense, or forces what a reproducible communicator may not run.
+// The algorithm of large all-reduces if the links of groups differ in speed. For smaller ones latency counts more, and with
+// more groups nothing was gained (8 x 1 on 2 cores, bench/results/unequal_rates.txt).
+inline constexpr const char* kUnequalAlgorithm = "ho_shares";
+inline constexpr size_t kLeastUnequalBytes = 256 << 10;
+inline constexpr int kLeastUnequalGroups = 3, kMostUnequalGroups = 4;
+
+// kInvalidArgument: HORING_ALGO is invalid, or forces an algorithm that is not reproducible on a reproducible communicator.
 Status checkForced(const Config& config);
 
-// What is left of the table for one communicator. A value.
+// The table restricted to one communicator. A value.
 class Selector {
  public:
   explicit Selector(const SelectionGround& ground);
 
-  // `bytes`: of the whole vector (the gathered one, or the one to be reduced). Constant time, for every call asks.
+  // `bytes`: of the whole vector (the gathered one, or the one to be reduced). Constant time, since every call needs it.
   const Selection& select(Collective collective, size_t bytes) const;
-  // What may serve the call if every rank can reach every other's buffers, as their algorithms want it, the best first; none if that
-  // is not worth the question.
+  // The algorithms for the call if ranks can access each other's buffers as required, best first; none if asking is not worthwhile.
   std::span<const Selection> selectShared(Collective collective, size_t bytes) const;
-  // Why HORING_ALGO, or the table's first choice, is not what runs here; empty when it is. For the log.
+  // The reason why HORING_ALGO, or the table's first choice, does not run here; empty if it does. For the log.
   const std::string& fallback() const { return fallback_; }
 
  private:
   struct Choice {
     size_t most_bytes;
     Selection selection;
-    std::vector<Selection> shared{};  // instead, if every rank can reach every other's buffers
+    std::vector<Selection> shared{};  // used instead if ranks can access each other's buffers
   };
   using Choices = std::vector<Choice>;
   Choices reproducibleChoice(const SelectionGround& ground);
@@ -71,7 +78,7 @@ class Selector {
   const Choice& choiceOf(Collective collective, size_t bytes) const;
 
   ForcedAlgorithms forced_;
-  std::array<Choices, kCollectives> choices_;  // by collective, up to growing sizes, the last without limit
+  std::array<Choices, kCollectives> choices_;  // by collective, by ascending size, the last without limit
   std::string fallback_;
 };
 

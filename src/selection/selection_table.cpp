@@ -17,10 +17,10 @@ namespace {
 // Measured with 2 to 32 ranks on one machine of two cores, on one node and across two and four emulated ones at 500 and 1000 Mbit/s. Rows of
 // more ranks, of more than four groups, and of more than two ranks with a core for each, follow from the number of hops.
 //
-// Where ranks share cores a message waits for a turn of its receiver, and all work of all ranks counts, so that those algorithms are
-// the fastest that send the fewest messages: one rank of a node reduces for all (star, ho_leaders) up to the size from which what it reads
-// costs more than the messages of the others, which differs between machines (star at 64 KiB took 0.7 to 1.3 of direct's time). Broadcast
-// and reduce were measured in calls one after the other, so that these overlap.
+// If ranks share cores, a message waits until its receiver is scheduled, and the total work of all ranks counts, so the algorithms with the
+// fewest messages are the fastest: one rank of a node reduces for all (star, ho_leaders), up to the size at which its reads cost more than
+// the messages of the other ranks, which differs between machines (star at 64 KiB took 0.7 to 1.3 of direct's time). Broadcast and reduce
+// were measured in calls one after the other, so that these overlap.
 constexpr std::string_view kBuiltIn = R"(
 all_reduce      1    3-4   >1   8K    one_shot
 all_reduce      1    3-4   >1   32K   doubling
@@ -108,7 +108,7 @@ reduce          2-   2-    *    *     ho_chain
 constexpr size_t kColumns = 6;
 using Words = std::array<std::string_view, kColumns>;
 
-// The words of a line, of which there may be more than fit.
+// Splits a line into words; there may be more than fit.
 size_t split(std::string_view line, Words& words) {
   size_t count = 0;
   line = line.substr(0, line.find('#'));
@@ -155,7 +155,7 @@ std::optional<size_t> parseMostBytes(std::string_view word) {
   return word == "*" ? std::optional(SIZE_MAX) : parseTableBytes(word);
 }
 
-// What is wrong with the row; empty if nothing is.
+// The fault of the row; empty: none.
 std::string parseRow(const Words& words, SelectionRow& row) {
   const auto wrong = [](const char* expected, std::string_view word) {
     return formatString("expected %s instead of '%s'", expected, printable(word, 40).c_str());
@@ -213,7 +213,7 @@ const char* ranksPerCoreText(RanksPerCore ranks_per_core) {
 }
 
 const SelectionTable& SelectionTable::builtIn() {
-  // Never destroyed: calls may come while the program ends.
+  // Never destroyed: calls may come during exit.
   static const auto* const table = new SelectionTable(parse(kBuiltIn, "built in").take());
   return *table;
 }

@@ -6,9 +6,9 @@
 //   all_reduce     1       5-16           >1              64K          star
 //   *              2-      *              *               *            ho_ring
 //
-// The first row that fits a call and can serve it is taken. Numbers are "3", "2-4", "2-" (two or more) or "*" (any); ranks per
-// core are "<=1" (a core for each rank), ">1" (ranks share cores, and a message waits for a turn of its receiver) or "*"; bytes are
-// those of the whole vector, with K, M or G for powers of 1024; "#" begins a comment.
+// The first row that fits a call and can serve it is taken. Numbers are "3", "2-4", "2-" (two or more) or "*" (any); ranks per core are
+// "<=1" (a core for each rank), ">1" (ranks share cores, and a message waits until its receiver is scheduled) or "*"; bytes are bytes of
+// the whole vector, with K, M or G for powers of 1024; "#" begins a comment.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,7 +21,7 @@
 
 namespace horing {
 
-// Values of HORING_SELECTION that are no files.
+// Values of HORING_SELECTION that are not files.
 inline constexpr const char* kSelectionAuto = "auto";
 inline constexpr const char* kSelectionByTable = "table";
 inline constexpr const char* kSelectionByModel = "model";
@@ -31,7 +31,7 @@ inline constexpr size_t kMaxSelectionBytes = 1 << 16;
 
 enum class RanksPerCore : uint8_t { kAny, kAtMostOne, kMore };
 
-// What rows ask of a job.
+// The properties of a job that rows match.
 struct JobShape {
   int32_t groups = 1;
   int32_t members = 1;                                     // of the largest group
@@ -67,24 +67,24 @@ const char* ranksPerCoreText(RanksPerCore ranks_per_core);
 // A value.
 class SelectionTable {
  public:
-  // What is compiled in.
+  // The built-in table.
   static const SelectionTable& builtIn();
-  // Errors name `source`, the line, and what was expected: a word or number that is none, an algorithm that is unknown or does not
-  // have the collective, more than kMaxSelectionRows rows.
+  // Errors name `source`, the line, and what was expected: an invalid word or number, an algorithm that is unknown or does not support the
+  // collective, more than kMaxSelectionRows rows.
   static Result<SelectionTable> parse(std::string_view text, std::string_view source);
-  // Errors as in parse(); a file that cannot be read or is longer than kMaxSelectionBytes.
+  // Errors: as for parse(); a file that cannot be read or is longer than kMaxSelectionBytes.
   static Result<SelectionTable> read(const std::string& path);
-  // What HORING_SELECTION says: a file, or what is compiled in, which is also what predicted rows are put before.
+  // The table of HORING_SELECTION: a file, or the built-in table, to which predicted rows are prepended.
   static Result<SelectionTable> fromSetting(const std::string& selection);
 
-  // One row, for all that the algorithm has.
+  // One row, for all collectives of the algorithm.
   static SelectionTable only(const Algorithm& algorithm);
 
-  // What the first row that fits and can serve it says; null: none does.
+  // The algorithm of the first row that matches and can serve the call; null: none.
   const Algorithm* find(Collective collective, const JobShape& job, size_t bytes) const;
 
   std::span<const SelectionRow> rows() const { return rows_; }
-  // As parse() takes it.
+  // In the format of parse().
   std::string text() const;
   // Equal tables have equal digests.
   uint64_t digest() const;

@@ -9,13 +9,13 @@
 
 namespace horing {
 
-// As parseBytes(); nothing for what is none.
+// As parseBytes(); nothing if invalid.
 std::optional<size_t> parseTableBytes(std::string_view word);
-// As parseTableBytes() takes it, in the largest unit that gives a whole number.
+// In the format of parseTableBytes(), in the largest unit that gives a whole number.
 std::string tableBytesText(size_t bytes);
 std::optional<Collective> parseCollective(std::string_view word);
 
-// Takes off what comes up to the separator, and the separator; all, where there is none.
+// Removes and returns the text up to the separator, and removes the separator; all of the text if there is none.
 std::string_view takeUntil(std::string_view& text, char separator);
 
 }  // namespace horing

@@ -30,12 +30,12 @@ CoreTurns::CoreTurns(const MachineModel& machine, const Folding& folding)
     cores_[core].ranks.push_back(static_cast<int32_t>(ranks_.size()) - 1);
   }
   for (Core& core : cores_) {
-    core.since = -turn_;  // it is there, and has looked
+    core.since = -turn_;  // it has polled already
     choose(core);
   }
 }
 
-// The next one that is awake, which may be the same.
+// The next awake rank, which may be the same.
 size_t CoreTurns::after(const Core& core, size_t index) {
   for (size_t i = 1; i <= core.ranks.size(); ++i)
     if (const size_t next = (index + i) % core.ranks.size(); rankAt(core, next).is_awake) return next;
@@ -47,7 +47,7 @@ int32_t CoreTurns::awake(const Core& core) {
                                             [&](int32_t position) { return rank(position).is_awake; }));
 }
 
-// Turns that ended before `now`, and in which nothing was found.
+// Skips turns that ended before `now` without work.
 void CoreTurns::passLooks(Core& core, Picoseconds now) {
   const int32_t ring = awake(core);
   if (core.is_taken || ring == 0 || now <= core.since) return;
@@ -56,7 +56,7 @@ void CoreTurns::passLooks(Core& core, Picoseconds now) {
   for (Picoseconds i = looks % ring; i > 0; --i) core.at = after(core, core.at);
 }
 
-// Whose turn is the first to end with something found, or with its patience.
+// Finds the rank whose turn is the first to end with work, or with the end of its patience.
 void CoreTurns::choose(Core& core) {
   core.next = kNever;
   const int32_t ring = awake(core);
@@ -113,7 +113,7 @@ int32_t CoreTurns::pop(Picoseconds now) {
   return -1;
 }
 
-// Whether one may begin; else one has blocked.
+// Whether a rank may begin; otherwise one has blocked.
 bool CoreTurns::popFrom(Core& core, Picoseconds now) {
   core.at = core.chosen;
   core.since = now;

@@ -1,12 +1,12 @@
 #pragma once
-// Ranks that outnumber the cores: they take turns on them.
+// Ranks that outnumber the cores take turns on them.
 //
-// Each core has its ranks, in a ring. Whose turn it is switches to the core and looks, which takes turn_us; if it has something to
-// do it keeps the core until that is done, else it yields, and the next one takes its turn. So whoever has something to do waits
-// until all before it have looked. A rank that finds nothing when it has had nothing to do for as long as its patience blocks, and
-// takes no turn until something comes for it. If then its core has nothing else to do, it needs wake_us in place of turn_us to be there.
+// Each core schedules its ranks round robin. The rank whose turn it is polls, which takes turn_us including the context switch; if it has
+// work it keeps the core until the work is done, else it yields to the next rank. So a rank with work waits until all ranks before it have
+// polled. A rank that has been idle for patience_us blocks, and takes no turn until work arrives for it. If its core is idle then, it needs
+// wake_us instead of turn_us to start.
 //
-// Nothing is computed for a turn in which nothing is found.
+// Turns without work are not simulated one by one.
 #include <cstdint>
 #include <vector>
 
@@ -15,35 +15,35 @@
 
 namespace horing {
 
-// Ranks outnumber cores, and a turn costs something.
+// Whether ranks outnumber cores, and a turn has a cost.
 constexpr bool takesTurns(const MachineModel& machine) {
   return sharesCores(machine) && machine.turn_us > 0;
 }
-// Ranks of one node wait for those of another, so that no node can stand for all.
+// Whether ranks of different nodes share cores, so that no node can represent all.
 constexpr bool nodesTakeTurns(const MachineModel& machine) {
   return takesTurns(machine) && machine.cores_of == Owner::kMachine;
 }
 
-// The number of the core of each simulated position, different ones for nodes with cores of their own; empty: nobody takes turns.
+// The core of each simulated position, with different numbers for nodes with separate cores; empty: no turns.
 std::vector<size_t> coresOfPositions(const MachineModel& machine, const Folding& folding);
 
-// A value. Times of calls do not decrease.
+// A value. Times must not decrease from call to call.
 class CoreTurns {
  public:
-  // The ranks that `folding` simulates; where nodesTakeTurns(), that is all. Everyone is awake at first, and on each core the first
-  // one's turn has come.
+  // For the ranks that `folding` simulates; all ranks if nodesTakeTurns(). Initially all ranks are awake, and it is the first rank's turn
+  // on each core.
   CoreTurns(const MachineModel& machine, const Folding& folding);
 
-  // A rank that had nothing to do has something.
+  // An idle rank gets work.
   void begin(int32_t rank, Picoseconds now);
-  // One whose turn it is has nothing to do any more.
+  // The rank that has the core has finished its work.
   void end(int32_t rank, Picoseconds now);
 
   static constexpr Picoseconds kNever = INT64_MAX;
-  // When a rank may begin, or blocks; kNever: not before the next call of begin() or end().
+  // The next time at which a rank may begin, or blocks; kNever: not before the next begin() or end().
   Picoseconds next() const;
-  // One that may begin with what it has to do, and then keeps its core until end(); -1: none any more at `now`. After all calls of
-  // begin() and end() of a moment.
+  // A rank that may begin its work, and then keeps its core until end(); -1: none at `now`. Call after all begin() and end() calls of that
+  // time.
   int32_t pop(Picoseconds now);
 
  private:
@@ -55,10 +55,10 @@ class CoreTurns {
   };
   struct Core {
     std::vector<int32_t> ranks;
-    size_t at = 0;          // whose turn it is, if any of them is awake
-    Picoseconds since = 0;  // when it began
-    bool is_taken = false;  // by one that works
-    size_t chosen = 0;      // whose turn ends at `next`
+    size_t at = 0;          // the rank whose turn it is, if any is awake
+    Picoseconds since = 0;  // the begin of the turn
+    bool is_taken = false;  // by a working rank
+    size_t chosen = 0;      // the rank whose turn ends at `next`
     Picoseconds next = kNever;
   };
 

@@ -34,7 +34,7 @@ class Walk {
     if (segment.end > segment.begin) path_.push_back(segment);
   }
 
-  // Adds what lies between the slice and the one that it depended on, which is returned.
+  // Adds the segments between a slice and the slice that it depended on; returns the latter.
   int32_t before(int32_t at, const SliceRecord& slice) {
     switch (slice.cause.kind) {
       case Cause::Kind::kStart:

@@ -18,21 +18,28 @@ Result<FoldedNetwork> FoldedNetwork::build(std::span<const Schedule> schedules, 
           Code::kInvalidArgument,
           "the schedule of position %d has %zu lanes for %d ranks, that of position 0 %d for %d", position,
           schedule.lanes.size(), schedule.ranks, network.lanes_, folding.ranks());
-    for (int32_t lane = 0; lane < network.lanes_; ++lane) HORING_TRY(network.addLane(position, lane));
   }
+  for (int32_t id = 0; id < network.lanes(); ++id) HORING_TRY(network.checkAndNumber(id));
+  for (int32_t id = 0; id < network.lanes(); ++id) network.connect(id);
   network.wire_number_.clear();
   return network;
 }
 
-Status FoldedNetwork::addLane(int32_t position, int32_t lane_number) {
-  const int32_t id = laneId(position, lane_number);
-  first_step_.push_back(step_wires_.size());
-  for (const Block& block : lane(id).blocks)
+// Connections are numbered as their senders use them, so that those of all nodes are in the same order.
+Status FoldedNetwork::checkAndNumber(int32_t lane_id) {
+  for (const Block& block : lane(lane_id).blocks)
     for (const Step& step : block.body) {
-      HORING_TRY(check(id, step, block));
-      connect(id, step);
+      HORING_TRY(check(lane_id, step, block));
+      if (step.send_to >= 0) sendWire(lane_id, step.send_to);
+      for (const int32_t peer : step.signal_to) sendWire(lane_id, peer);
     }
   return {};
+}
+
+void FoldedNetwork::connect(int32_t lane_id) {
+  first_step_.push_back(step_wires_.size());
+  for (const Block& block : lane(lane_id).blocks)
+    for (const Step& step : block.body) connect(lane_id, step);
 }
 
 Status FoldedNetwork::check(int32_t lane_id, const Step& step, const Block& block) const {
@@ -65,29 +72,29 @@ Status FoldedNetwork::check(int32_t lane_id, const Step& step, const Block& bloc
 }
 
 void FoldedNetwork::connect(int32_t lane_id, const Step& step) {
-  const int32_t own = positionOf(lane_id), lane_number = laneOf(lane_id);
   StepWires& wires = step_wires_.emplace_back();
   wires.first_send = static_cast<int32_t>(wire_of_.size());
-  if (step.send_to >= 0) wire_of_.push_back(sendWire(own, step.send_to, lane_number));
-  for (const int32_t peer : step.signal_to) wire_of_.push_back(sendWire(own, peer, lane_number));
+  if (step.send_to >= 0) wire_of_.push_back(sendWire(lane_id, step.send_to));
+  for (const int32_t peer : step.signal_to) wire_of_.push_back(sendWire(lane_id, peer));
   wires.sends = static_cast<int32_t>(wire_of_.size()) - wires.first_send;
   wires.first_recv = static_cast<int32_t>(wire_of_.size());
   for (const Source& source : step.sources)
-    if (takesMessage(source)) wire_of_.push_back(recvWire(source.index, own, lane_number));
+    if (takesMessage(source)) wire_of_.push_back(recvWire(source.index, lane_id));
   wires.recvs = static_cast<int32_t>(wire_of_.size()) - wires.first_recv;
 }
 
-int32_t FoldedNetwork::sendWire(int32_t from, int32_t to, int32_t lane_number) {
-  const int32_t number = wire(from, to, lane_number);
-  wires_[static_cast<size_t>(number)].from_lane = laneId(from, lane_number);
+int32_t FoldedNetwork::sendWire(int32_t lane_id, int32_t to) {
+  const int32_t number = wire(positionOf(lane_id), to, laneOf(lane_id));
+  wires_[static_cast<size_t>(number)].from_lane = lane_id;
   return number;
 }
 
-// What arrives here from another node is what leaves this one, seen from there.
-int32_t FoldedNetwork::recvWire(int32_t from, int32_t to, int32_t lane_number) {
+// A message that arrives from another node is a message that leaves this node, seen from there.
+int32_t FoldedNetwork::recvWire(int32_t from, int32_t lane_id) {
   const int32_t there = folding_.inverse(folding_.nodeOf(from));
-  const int32_t number = wire(folding_.representative(from), folding_.image(to, there), lane_number);
-  wires_[static_cast<size_t>(number)].to_lane = laneId(to, lane_number);
+  const int32_t to = folding_.image(positionOf(lane_id), there);
+  const int32_t number = wire(folding_.representative(from), to, laneOf(lane_id));
+  wires_[static_cast<size_t>(number)].to_lane = lane_id;
   return number;
 }
 

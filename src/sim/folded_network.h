@@ -1,6 +1,6 @@
 #pragma once
-// The schedules that are simulated, checked for shape, with their lanes and connections numbered. As schedule/network.h, but
-// for one node that stands for all (folding.h), and without a proof of anything.
+// The simulated schedules, checked for shape, with their lanes and connections numbered. Like schedule/network.h, but for one node that
+// represents all (folding.h), and without proofs.
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -11,28 +11,28 @@
 
 namespace horing {
 
-// Messages from one lane to another, in order. Positions are those of the sender's view.
+// A connection between two lanes. Positions are in the sender's view.
 struct Wire {
-  int32_t from_lane = -1;  // id; -1: nobody sends
+  int32_t from_lane = -1;  // id; -1: no sender
   int32_t to_lane = -1;
   int32_t from = 0;  // position, simulated
   int32_t to = 0;    // position, of all
   bool crosses_nodes = false;
 };
 
-// What a step as it is written down is connected to: ranges of wireOf().
+// The connections of a step of a block's body: ranges of wireOf().
 struct StepWires {
   int32_t first_send = 0;
   int32_t sends = 0;
-  int32_t first_recv = 0;  // one for each source that takes a message, in order
+  int32_t first_recv = 0;  // one for each source that receives a message, in order
   int32_t recvs = 0;
 };
 
 // A value over borrowed schedules, which must outlive it.
 class FoldedNetwork {
  public:
-  // `schedules`: of positions 0 to folding.simulatedRanks(). Errors name position, lane and step: another number of schedules or
-  // of lanes, peers, waits and scratch queues that do not exist.
+  // `schedules`: of positions 0 to folding.simulatedRanks(). Errors name position, lane and step: a wrong number of schedules or lanes;
+  // unknown peers, waits and scratch queues.
   static Result<FoldedNetwork> build(std::span<const Schedule> schedules, const Folding& folding);
 
   const Folding& folding() const { return folding_; }
@@ -50,7 +50,7 @@ class FoldedNetwork {
   }
 
   std::span<const Wire> wires() const { return wires_; }
-  // By StepCursor::written().
+  // Indexed by StepCursor::written().
   const StepWires& stepWires(int32_t lane_id, size_t written) const {
     return step_wires_[first_step_[static_cast<size_t>(lane_id)] + written];
   }
@@ -59,11 +59,12 @@ class FoldedNetwork {
  private:
   FoldedNetwork(std::span<const Schedule> schedules, const Folding& folding)
       : schedules_(schedules), folding_(folding) {}
-  Status addLane(int32_t position, int32_t lane);
+  Status checkAndNumber(int32_t lane_id);
+  void connect(int32_t lane_id);
   Status check(int32_t lane_id, const Step& step, const Block& block) const;
   void connect(int32_t lane_id, const Step& step);
-  int32_t sendWire(int32_t from, int32_t to, int32_t lane);
-  int32_t recvWire(int32_t from, int32_t to, int32_t lane);
+  int32_t sendWire(int32_t lane_id, int32_t to);
+  int32_t recvWire(int32_t from, int32_t lane_id);
   int32_t wire(int32_t from, int32_t to, int32_t lane);
 
   std::span<const Schedule> schedules_;

@@ -10,7 +10,7 @@ namespace horing {
 
 namespace {
 
-// Whether one schedule is another one with everything in it mapped.
+// Whether one schedule is the image of another under the map.
 class ImageCheck {
  public:
   ImageCheck(const Folding& folding, int32_t node, const Grid& grid)
@@ -26,7 +26,7 @@ class ImageCheck {
   }
 
  private:
-  // A rotation shifts all rows of the grid alike, so strides stay; otherwise step after step has to be looked at.
+  // A rotation shifts all rows of the grid alike, so strides stay; otherwise compares step by step.
   bool isImage(const Lane& original, const Lane& image) const {
     if (folding_.kind() != Folding::Kind::kRotation) return isImageStepByStep(original, image);
     if (original.blocks.size() != image.blocks.size()) return false;
@@ -55,7 +55,7 @@ class ImageCheck {
     return from.done() && to.done();
   }
 
-  // But for chunk and wait. In which order operands are folded is of no matter for the time.
+  // Without chunk and wait. The fold order does not affect the time.
   bool isImage(const Step& original, const Step& image) const {
     if (image.keep != original.keep || image.completes != original.completes ||
         image.send_to != peer(original.send_to) || image.signal_to.size() != original.signal_to.size())
@@ -76,7 +76,7 @@ class ImageCheck {
     const bool names_peer = takesMessage(original) || original.kind == Source::Kind::kPeerIn;
     return {original.kind, names_peer ? peer(original.index) : original.index};
   }
-  // A chunk for each rank, or for each pair of them, belongs to those and goes where they go; any others belong to nobody.
+  // If there is a chunk for each rank, or for each pair of ranks, it is mapped with its ranks; other chunks are not mapped.
   int32_t chunk(int32_t number) const {
     const int64_t ranks = folding_.ranks();
     if (grid_.chunks() == ranks) return peer(number);
@@ -102,7 +102,7 @@ Result<Folding> findFolding(int32_t nodes, int32_t ranks_per_node, const Schedul
   std::vector<Schedule> representatives;
   const int64_t others = std::min(other_nodes, nodes - 1);
   for (int32_t i = 0; i < (others + 1) * ranks_per_node && !candidates.empty(); ++i) {
-    // The last of the others is the last node.
+    // The last sampled node is the last node.
     const int64_t node = int64_t{i / ranks_per_node} * (nodes - 1) / std::max<int64_t>(others, 1);
     const auto position = static_cast<int32_t>(node * ranks_per_node + i % ranks_per_node);
     HORING_ASSIGN(Schedule schedule, schedule_of(position));

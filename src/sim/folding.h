@@ -1,5 +1,5 @@
 #pragma once
-// Symmetry of schedules: where all nodes do the same, one of them stands for all.
+// Symmetry of schedules: if all nodes do the same, one node represents all.
 //
 // A map of all positions onto themselves that takes node 0 to node a is a symmetry if the schedule of position p, with all
 // positions and chunks in it mapped, is the schedule of the position that p goes to. If there is one for every node, and the
@@ -13,7 +13,7 @@
 
 namespace horing {
 
-// A value: which symmetry, of how many nodes.
+// A value: the kind of symmetry, and the number of nodes.
 class Folding {
  public:
   // kNone: every rank is simulated. kRotation: node i goes to i + a modulo the nodes, as rings have it. kMirror: to i xor a,
@@ -32,14 +32,14 @@ class Folding {
   int32_t simulatedRanks() const { return folds() ? members_ : ranks(); }
 
   int32_t nodeOf(int32_t position) const { return position / members_; }
-  // The simulated position that stands for `position`.
+  // The simulated position that represents `position`.
   int32_t representative(int32_t position) const { return folds() ? position % members_ : position; }
-  // Where the map that takes node 0 to node `node` takes `position`.
+  // The image of `position` under the map that takes node 0 to node `node`.
   int32_t image(int32_t position, int32_t node) const {
     if (!folds()) return position;
     return imageOfNode(nodeOf(position), node) * members_ + position % members_;
   }
-  // The node to which the map that takes `node` to node 0 takes node 0.
+  // The image of node 0 under the map that takes `node` to node 0.
   int32_t inverse(int32_t node) const { return kind_ == Kind::kRotation ? (nodes_ - node) % nodes_ : node; }
 
  private:
@@ -53,9 +53,9 @@ class Folding {
 
 using ScheduleOf = std::function<Result<Schedule>(int32_t position)>;
 
-// The symmetry that the schedules of all positions have; compares all of them, so that nothing is assumed, in time that grows
-// with the steps written down (schedule.h: a block that repeats is written down once). With fewer than all nodes it looks at the
-// first and at so many others, spread evenly: quick, and right wherever the others are like those. Errors: those of `schedule_of`.
+// The symmetry of the schedules of all positions. Compares all schedules, so that nothing is assumed; the time grows with the steps in the
+// bodies of blocks. With fewer than all nodes it compares the first and this many others, evenly spaced: fast, and right if the other nodes
+// are alike. Errors: those of `schedule_of`.
 inline constexpr int32_t kAllNodes = INT32_MAX;
 Result<Folding> findFolding(int32_t nodes, int32_t ranks_per_node, const ScheduleOf& schedule_of,
                             int32_t other_nodes = kAllNodes);

@@ -21,7 +21,7 @@ struct Number {
   bool is_whole;
 };
 
-// What is a number, of one machine. `nodes` and `ranks` stand in for the two that are whole.
+// The numeric fields of a machine. `nodes` and `ranks` stand in for the two integers.
 std::array<Number, 21> numbersOf(MachineModel& machine, double& nodes, double& ranks) {
   LinkModel &between = machine.between, &inside = machine.inside;
   return {{{"nodes", &nodes, 1, kMaxModelNodes, true},
@@ -47,7 +47,7 @@ std::array<Number, 21> numbersOf(MachineModel& machine, double& nodes, double& r
            {"patience_us", &machine.patience_us, 0, 1e9, false}}};
 }
 
-// What is one of a few words: the number of the word stands for it.
+// A field whose value is one of a few words, by index.
 struct Choice {
   const char* key;
   std::vector<const char*> words;
@@ -81,7 +81,7 @@ std::string shown(std::string_view text) {
   return printable(text, 40);
 }
 
-// `wrong` is what the caller's message says then.
+// Returns the fault, or "".
 std::string setNumber(const Number& number, std::string_view text) {
   const std::optional<double> value = numberOf<double>(text);
   if (value && *value >= number.least && *value <= number.most &&
@@ -109,7 +109,7 @@ class Reader {
  public:
   Reader() : nodes_(machine_.nodes), ranks_(machine_.ranks_per_node) {}
 
-  // Empty, or what is wrong with the line.
+  // Returns the fault of the line, or "".
   std::string read(std::string_view line) {
     line = trim(line.substr(0, line.find('#')));
     if (line.empty()) return {};
@@ -129,7 +129,7 @@ class Reader {
     machine.nodes = static_cast<int32_t>(nodes_);
     machine.ranks_per_node = static_cast<int32_t>(ranks_);
     setChoices(choices_, machine);
-    // Written before ranks of one core were measured apart.
+    // Texts from before ranks of one core were measured separately.
     if (!seen_.contains("same_core_cpu_gbytes_per_s"))
       machine.same_core_cpu_gbytes_per_s = machine.inside.cpu_gbytes_per_s;
     return machine;
@@ -170,7 +170,7 @@ Result<MachineModel> readMachine(const std::string& path) {
   std::string text(kMaxMachineTextBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
-  // A folder opens like a file, and would pass for an empty one: the defaults in place of what was measured.
+  // A folder opens like a file and reads as empty: without this check it would mean the defaults.
   if (file.bad())
     return makeStatus(Code::kInvalidArgument,
                       "cannot read the machine's description %s: it is no file, or broken", path.c_str());

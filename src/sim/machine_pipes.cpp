@@ -16,14 +16,14 @@ MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& net
   const int32_t ranks = folding.simulatedRanks();
   const int32_t nodes = folding.folds() ? 1 : folding.nodes();
   const int32_t nics = machine.nic == Owner::kNode ? nodes : ranks;
-  nic_out_ = addResources(nics, picosecondsPerByte(machine.between.gbytes_per_s));
+  nic_out_ = addResources(nics, picosecondsPerByte(machine.between.gbytes_per_s), &SharedPipes::addOrdered);
   nic_in_ = addResources(nics, picosecondsPerByte(machine.between.gbytes_per_s));
   port_out_ = addResources(ranks, picosecondsPerByte(machine.inside.gbytes_per_s));
   port_in_ = addResources(ranks, picosecondsPerByte(machine.inside.gbytes_per_s));
   memory_ = addResources(nodes, picosecondsPerByte(machine.memory_gbytes_per_s));
   if (machine.cores_of == Owner::kNode) {
     cores_ = addResources(nodes, machine.cores > 0 ? 1 / machine.cores : 0);
-  } else {  // the node that stands for all has its part of them
+  } else {  // the representative node has its share of them
     const double simulated = folding.folds() ? folding.nodes() : 1;
     cores_ = addResources(1, machine.cores > 0 ? simulated / machine.cores : 0);
   }
@@ -36,10 +36,10 @@ MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& net
   }
 }
 
-MachinePipes::Numbers MachinePipes::addResources(int32_t count, double cost) {
+MachinePipes::Numbers MachinePipes::addResources(int32_t count, double cost, Add add) {
   Numbers numbers;
   if (cost > 0)
-    for (int32_t i = 0; i < count; ++i) numbers.push_back(pipes_.addResource(cost));
+    for (int32_t i = 0; i < count; ++i) numbers.push_back((pipes_.*add)(cost));
   return numbers;
 }
 
@@ -57,7 +57,7 @@ SharedPipes::Resources MachinePipes::resourcesOf(const Wire& wire) const {
   return {at(nic_out_, node(from)), at(nic_in_, node(to)), -1};
 }
 
-// What one core has written another gets from its caches; between ranks of one core there is no such way.
+// Data moves between the caches of different cores; ranks on one core need no such transfer.
 double MachinePipes::handlingGBytesPerS(const Wire& wire) const {
   if (wire.crosses_nodes) return machine_.between.cpu_gbytes_per_s;
   const auto core = [&](int32_t position) { return core_of_[static_cast<size_t>(position)]; };
@@ -79,7 +79,7 @@ StepCost MachinePipes::costOf(const Step& step, const StepWires& wires) const {
   const int kept = step.keep.kind == Keep::Kind::kEveryOut ? network_.folding().ranks()
                                                            : step.keep.kind != Keep::Kind::kNone;
   const int stores = kept + (step.send_to >= 0);
-  // Folding two operands reads both and stores one, which is on the way; so each more is a third of that.
+  // Folding two operands takes two reads and a write; each further operand adds one read, a third of that.
   const double folds = sources > 1 ? (sources + 1) / 3.0 : 0;
   const int copies = sources > 1 ? stores - 1 : stores;
   cost.per_byte += folds * picosecondsPerByte(machine_.fold_gbytes_per_s) +

@@ -6,8 +6,14 @@
 namespace horing {
 
 int32_t SharedPipes::addResource(double cost) {
-  resources_.push_back({cost, 0, {}, false});
+  resources_.emplace_back().cost = cost;
   return static_cast<int32_t>(resources_.size()) - 1;
+}
+
+int32_t SharedPipes::addOrdered(double cost) {
+  const int32_t id = addResource(cost);
+  resource(id).is_ordered = true;
+  return id;
 }
 
 int32_t SharedPipes::addPipe(double own_cost, const Resources& resources) {
@@ -20,7 +26,15 @@ int32_t SharedPipes::addPipe(double own_cost, const Resources& resources) {
 void SharedPipes::push(int32_t id, double work) {
   const bool was_idle = pipe(id).jobs.empty();
   jobs_.push(pipe(id).jobs, work);
-  if (was_idle) begin(id);
+  if (was_idle) await(id);
+}
+
+// Begins the pipe's first job, or lets it wait for its turn.
+void SharedPipes::await(int32_t id) {
+  const int32_t ordered = orderedOf(id);
+  if (ordered < 0) return begin(id);
+  waiting_.push(resource(ordered).waiting, id);
+  noteChange(id);
 }
 
 void SharedPipes::begin(int32_t id) {
@@ -39,7 +53,7 @@ void SharedPipes::begin(int32_t id) {
   if (!is_bound) unbound_.push_back(id);
 }
 
-// Another user takes its place.
+// The last user takes its place in the list.
 void SharedPipes::leave(int32_t id) {
   Pipe& own = pipe(id);
   for (size_t i = 0; i < kMaxResources; ++i) {
@@ -64,6 +78,12 @@ void SharedPipes::touch(int32_t resource_id) {
 }
 
 void SharedPipes::settle(Picoseconds now) {
+  do {
+    priceAll(now);
+  } while (beginNext());
+}
+
+void SharedPipes::priceAll(Picoseconds now) {
   for (const int32_t id : dirty_) {
     resource(id).is_dirty = false;
     for (const int32_t user : resource(id).users) price(user, now);
@@ -73,7 +93,40 @@ void SharedPipes::settle(Picoseconds now) {
   unbound_.clear();
 }
 
-// An end that stays as it was is not computed again, so that nothing is rounded twice.
+int32_t SharedPipes::orderedOf(int32_t id) {
+  const int32_t first = pipe(id).resources[0];
+  return first >= 0 && resource(first).is_ordered ? first : -1;
+}
+
+void SharedPipes::noteChange(int32_t id) {
+  const int32_t ordered = orderedOf(id);
+  if (ordered < 0 || resource(ordered).is_changed) return;
+  resource(ordered).is_changed = true;
+  changed_.push_back(ordered);
+}
+
+// Begins the next job on each ordered resource that is not used up; one on each, since it changes the shares of others.
+bool SharedPipes::beginNext() {
+  std::vector<int32_t> next;
+  for (const int32_t id : changed_) {
+    Resource& ordered = resource(id);
+    ordered.is_changed = false;
+    if (ordered.waiting.empty() || isUsedUp(ordered)) continue;
+    next.push_back(waiting_.pop(ordered.waiting));
+  }
+  changed_.clear();
+  for (const int32_t id : next) begin(id);
+  return !next.empty();
+}
+
+bool SharedPipes::isUsedUp(const Resource& ordered) {
+  constexpr double kAll = 1 - 1e-9;  // but for rounding errors
+  double used = 0;
+  for (const int32_t user : ordered.users) used += ordered.cost / pipe(user).cost;
+  return used >= kAll;
+}
+
+// An unchanged end time is not recomputed, so that nothing is rounded twice.
 void SharedPipes::price(int32_t id, Picoseconds now) {
   ++sharings_;
   Pipe& own = pipe(id);
@@ -89,9 +142,10 @@ void SharedPipes::price(int32_t id, Picoseconds now) {
   own.is_new = false;
   own.cost = cost;
   own.since = now;
-  // Never early, but for what is left by the rounding of a sum of fractions.
+  // Rounds up, except for rounding errors of a sum of fractions.
   const auto takes = static_cast<Picoseconds>(std::ceil(own.left * cost - 1e-3));
   ends_.push({now + std::max<Picoseconds>(takes, 0), id, ++own.version});
+  noteChange(id);
 }
 
 Picoseconds SharedPipes::nextEnd() {
@@ -106,8 +160,9 @@ int32_t SharedPipes::popEnded(Picoseconds now) {
   Pipe& own = pipe(id);
   ++own.version;
   leave(id);
+  noteChange(id);
   jobs_.pop(own.jobs);
-  if (!own.jobs.empty()) begin(id);
+  if (!own.jobs.empty()) await(id);
   return id;
 }
 

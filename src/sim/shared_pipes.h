@@ -1,9 +1,12 @@
 #pragma once
-// Work that takes time and shares what it runs on: messages on lines, and computation on cores.
+// Work that shares resources over time: messages on lines, and computation on cores.
 //
-// A *pipe* serves its jobs one after another: a connection its messages, a rank its computation. While it does, it draws on
-// *resources* (a NIC's two directions, the cores of a node), each of which serves the pipes that draw on it at that moment in
-// equal shares. A pipe is as fast as the least of its shares; what another resource could give beyond that stays unused.
+// A *pipe* serves its jobs in order: a connection its messages, a rank its computation. A busy pipe uses *resources* (a NIC's two
+// directions, the cores of a node), each of which is shared equally by the pipes that use it at that time. A pipe runs at its smallest
+// share; the excess of its other shares stays unused.
+//
+// An *ordered* resource (the sending side of a NIC) serves jobs in the order of their pushes: the next one begins once the running ones leave
+// a part of the resource unused, because one has ended or another resource slows them down.
 #include <array>
 #include <cstdint>
 #include <queue>
@@ -20,26 +23,28 @@ class SharedPipes {
   using Resources = std::array<int32_t, kMaxResources>;
   static constexpr Resources kNoResources = {-1, -1, -1};
 
-  // `cost`: picoseconds that a unit of work takes it, if one pipe uses it alone. Numbered from 0.
+  // `cost`: picoseconds per unit of work, for a single pipe. Numbered from 0.
   int32_t addResource(double cost);
-  // `own_cost`: the same of the pipe itself, whoever else is there. Numbered from 0. -1: no resource.
+  // An ordered one: only the first resource of a pipe may be that.
+  int32_t addOrdered(double cost);
+  // `own_cost`: the same for the pipe itself, independent of sharing. Numbered from 0. -1: no resource.
   int32_t addPipe(double own_cost, const Resources& resources);
 
-  // Queues a job behind those the pipe has.
+  // Appends a job to the pipe's queue.
   void push(int32_t pipe, double work);
 
-  // After all pushes of a moment: gives everyone its share from `now` on.
+  // Call after all pushes of a time: recomputes all shares from `now` on.
   void settle(Picoseconds now);
   // When the next job is done; kNever if none runs. After settle().
   static constexpr Picoseconds kNever = INT64_MAX;
   Picoseconds nextEnd();
-  // The pipe of a job that is done at `now`, which then begins its next one; -1: none any more.
+  // A pipe whose job ends at `now`, which then begins its next job; -1: no more.
   int32_t popEnded(Picoseconds now);
 
-  // How often a share was worked out, which is what it all takes: each change does it for all that share a resource.
+  // The number of shares computed, which dominates the run time: each change recomputes all users of a resource.
   int64_t sharings() const { return sharings_; }
   size_t resources() const { return resources_.size(); }
-  // Picoseconds that the resource was needed for, were it used by one pipe at a time.
+  // Busy picoseconds of the resource, as if pipes used it one at a time.
   double busy(int32_t resource) const {
     return resources_[static_cast<size_t>(resource)].work * resources_[static_cast<size_t>(resource)].cost;
   }
@@ -50,17 +55,20 @@ class SharedPipes {
     double work = 0;  // done
     std::vector<int32_t> users;
     bool is_dirty = false;
+    bool is_ordered = false;
+    bool is_changed = false;          // what waits for it, or what its users get of it
+    FifoPool<int32_t>::Fifo waiting;  // pipes, in order
   };
   struct Pipe {
     double own_cost = 0;
     Resources resources = kNoResources;
-    std::array<int32_t, kMaxResources> place = {};  // among the users of each
-    FifoPool<double>::Fifo jobs;                    // the first one runs
-    double left = 0;                                // of its work
-    double cost = 0;                                // of a unit, as shared now
-    Picoseconds since = 0;                          // when `left` was true
-    int64_t version = 0;                            // of its end
-    bool is_new = false;                            // has no end yet
+    std::array<int32_t, kMaxResources> place = {};  // index among the users of each resource
+    FifoPool<double>::Fifo jobs;                    // the first job runs
+    double left = 0;                                // remaining work of the first job
+    double cost = 0;                                // per unit, at the current share
+    Picoseconds since = 0;                          // the time of `left`
+    int64_t version = 0;                            // of its end event
+    bool is_new = false;                            // has no end event yet
   };
   struct End {
     Picoseconds time;
@@ -73,17 +81,26 @@ class SharedPipes {
 
   Pipe& pipe(int32_t id) { return pipes_[static_cast<size_t>(id)]; }
   Resource& resource(int32_t id) { return resources_[static_cast<size_t>(id)]; }
+  void await(int32_t id);
   void begin(int32_t id);
   void leave(int32_t id);
   void touch(int32_t resource_id);
+  void priceAll(Picoseconds now);
   void price(int32_t id, Picoseconds now);
+  // The ordered resource of the pipe; -1: it has none.
+  int32_t orderedOf(int32_t id);
+  void noteChange(int32_t id);
+  bool beginNext();
+  bool isUsedUp(const Resource& ordered);
 
   std::vector<Resource> resources_;
   std::vector<Pipe> pipes_;
   FifoPool<double> jobs_;
-  std::vector<int32_t> dirty_;  // resources
+  FifoPool<int32_t> waiting_;
+  std::vector<int32_t> dirty_;    // resources
+  std::vector<int32_t> changed_;  // ordered resources
   int64_t sharings_ = 0;
-  std::vector<int32_t> unbound_;  // new pipes that draw on no resource
+  std::vector<int32_t> unbound_;  // new pipes without a resource
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };
 

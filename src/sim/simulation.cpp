@@ -13,32 +13,32 @@ namespace horing {
 
 namespace {
 
-// A message or a credit on its way. In a queue of them, times only grow.
+// A message or a credit in flight. Times are ascending in a queue.
 struct Coming {
   Picoseconds at = 0;
   int32_t record = kNoRecord;
-  bool starts = false;  // a message that found its line empty
+  bool starts = false;  // a message on an idle line
 };
 using ComingFifo = FifoPool<Coming>::Fifo;
 
 struct WireState {
   Picoseconds latency = 0;
-  Picoseconds start = 0;  // of a core, for a message that finds the line empty
+  Picoseconds start = 0;  // core time for a message on an idle line
   int32_t slots = 0;
-  int32_t used = 0;              // slots, as the sender knows
-  bool starts = false;           // whether the message of the slice that is with the core does
-  int32_t freed_by = kNoRecord;  // the slice whose credit came last
-  ComingFifo sending;            // messages that have not left; `at` says nothing yet
+  int32_t used = 0;              // slots in use, as the sender knows
+  bool starts = false;           // whether the message of the slice on the core starts an idle line
+  int32_t freed_by = kNoRecord;  // the slice whose credit arrived last
+  ComingFifo sending;            // messages that have not left; `at` is not set yet
   ComingFifo arriving;
   ComingFifo returning;  // credits
 };
 
 struct ScratchState {
-  int32_t used = 0;   // slices of room
-  int32_t ready = 0;  // values to be taken
+  int32_t used = 0;   // slices in use
+  int32_t ready = 0;  // values ready to be read
 };
 
-// Why a lane cannot begin its slice.
+// The reason why a lane cannot begin its slice.
 struct Obstacle {
   enum class Kind : uint8_t { kNothing, kWait, kScratch, kMessage, kSlot };
   Kind kind = Kind::kNothing;
@@ -48,30 +48,30 @@ struct Obstacle {
 
 struct LaneState {
   StepCursor cursor;
-  size_t count = 0;                                     // elements of the chunk of the step at the cursor
+  size_t count = 0;                                     // elements of the current step's chunk
   int32_t window_first = 0, window_end = 0, slice = 0;  // slices
   int32_t slices = 1, window = 1;
   bool is_signals = false;
   bool queued = false;
-  bool busy = false;  // its slice is with the core
+  bool busy = false;  // its slice is on the core
   bool done = false;
   Obstacle obstacle;
-  size_t bytes = 0;  // of the slice that is busy
+  size_t bytes = 0;  // of the slice on the core
   Picoseconds ready = 0;
   Cause cause;
-  int32_t last_record = kNoRecord;  // of its own slices
-  int32_t woken_by = kNoRecord;     // slice of another lane of its rank
+  int32_t last_record = kNoRecord;  // its latest slice
+  int32_t woken_by = kNoRecord;     // a slice of another lane of its rank
 };
 
-// What a rank has for its core.
+// A rank's work for its core.
 struct RankState {
   struct Job {
     int32_t lane_id;
     Picoseconds cost;
   };
   std::queue<Job> jobs;        // slices, in order
-  Picoseconds idle_since = 0;  // when its last slice ended
-  bool has_core = false;       // where ranks take turns
+  Picoseconds idle_since = 0;  // the end of its last slice
+  bool has_core = false;       // if ranks take turns
 };
 
 class Simulation {
@@ -138,12 +138,12 @@ class Simulation {
   FifoPool<Coming> coming_;
   std::vector<WireState> wires_;
   std::vector<LaneState> lanes_;
-  std::vector<StepCost> step_costs_;  // by lane, and step as written down
+  std::vector<StepCost> step_costs_;  // by lane and StepCursor::written()
   std::vector<size_t> first_step_cost_;
   std::vector<RankState> ranks_;
   const bool takes_turns_;
   CoreTurns turns_;
-  std::vector<int32_t> finished_;  // ranks that may have nothing to do any more
+  std::vector<int32_t> finished_;  // ranks that may have become idle
   Picoseconds patience_ = 0, turn_cost_ = 0, wake_cost_ = 0;
   int32_t scratch_queues_ = 0, scratch_slices_ = 0;
   std::vector<ScratchState> scratch_;
@@ -220,7 +220,7 @@ Status Simulation::checkSize() const {
   const int64_t most = keeps_records_ ? kMaxRecords : kMaxSimulatedSlices;
   const int64_t slices = std::max<int64_t>(result_.slices_per_chunk, 1);
   const bool fits = result_.slices_per_chunk <= kMaxSlices && steps <= most / slices;
-  if (fits && steps * slices <= input_.most_work) return {};  // each is worked out once or more
+  if (fits && steps * slices <= input_.most_work) return {};  // each needs at least one share
   if (fits) return tooMuchWork();
   return makeStatus(Code::kInvalidArgument,
                     "%lld steps of %lld slices each are more than can be %s (%lld): take fewer ranks, larger "
@@ -263,7 +263,7 @@ void Simulation::wakeAt(int32_t lane_id, Picoseconds at) {
   alarms_.push({at, lane_id});
 }
 
-// In the order of lanes, so that a node that stands for all does things in the order in which it does them among all.
+// In lane order, so that a representative node acts in the same order as in a full simulation.
 void Simulation::runWork() {
   std::vector<int32_t> batch;
   while (!work_.empty()) {
@@ -297,7 +297,7 @@ void Simulation::runLane(int32_t lane_id) {
   LaneState& state = lane(lane_id);
   while (!state.done && !state.busy) {
     state.bytes = bytesOfSlice(state);
-    if (state.bytes == 0 && !state.is_signals) {  // it does not exist, at no end of a connection
+    if (state.bytes == 0 && !state.is_signals) {  // the slice does not exist, at either end of a connection
       advance(lane_id);
       continue;
     }
@@ -314,7 +314,7 @@ size_t Simulation::bytesOfSlice(const LaneState& state) const {
   return state.is_signals ? 0 : slicing_.range(state.count, state.slice).count * input_.element_bytes;
 }
 
-// To the next slice of the step, the next step, or the first step of the next window.
+// Moves to the next slice of the step, the next step, or the first step of the next window.
 void Simulation::advance(int32_t lane_id) {
   LaneState& state = lane(lane_id);
   if (++state.slice < state.window_end) return;
@@ -330,13 +330,13 @@ void Simulation::advance(int32_t lane_id) {
   enterStep(state);
 }
 
-// Nodes that stand for each other have chunks of one size: the largest.
+// With folding all chunks have the size of the largest.
 void Simulation::enterStep(LaneState& state) const {
   if (state.is_signals) return;
   state.count = network_.folding().folds() ? layout_.largestChunk() : layout_.count(state.cursor.chunk());
 }
 
-// Whether `waiting` need not wait any more for that step of the other lane; as the engine has it.
+// Whether `waiting` need not wait for that step of the other lane any more; as in the engine.
 bool Simulation::isDone(const LaneState& waiting, const LaneState& other, int32_t step) const {
   const int32_t slice = waiting.is_signals ? other.slices - 1 : other.is_signals ? 0 : waiting.slice;
   if (other.done || slice < other.window_first) return true;
@@ -366,7 +366,7 @@ Obstacle Simulation::findObstacle(int32_t lane_id) {
   return {};
 }
 
-// If what is lacking is on its way, the lane is woken when it is there.
+// If the missing message is in flight, its arrival wakes the lane.
 bool Simulation::lacksMessage(int32_t lane_id, int32_t wire_id) {
   const WireState& from = wire(wire_id);
   if (from.arriving.empty()) return true;
@@ -403,7 +403,7 @@ Cause Simulation::causeOf(const LaneState& state) {
   return {Cause::Kind::kOrder, state.last_record};
 }
 
-// Takes what the slice needs, and hands it to the core.
+// Takes the slice's inputs, and queues it for the core.
 void Simulation::begin(int32_t lane_id) {
   LaneState& state = lane(lane_id);
   const Step& step = state.cursor.step();
@@ -441,7 +441,7 @@ void Simulation::queueJob(int32_t rank, const RankState::Job& job) {
   if (state.jobs.size() == 1) turns_.begin(rank, now_);
 }
 
-// From ranks that have nothing to do any more to those whose turn has come, which begin with all that they have to do.
+// Passes cores from idle ranks to the ranks whose turn has come, which begin all their work.
 void Simulation::passCoresOn() {
   for (const int32_t rank : finished_) {
     RankState& state = ranks_[static_cast<size_t>(rank)];
@@ -468,7 +468,7 @@ Picoseconds Simulation::costOfSlice(int32_t lane_id) const {
   return static_cast<Picoseconds>(cost.fixed + cost.per_byte * static_cast<double>(state.bytes) + 0.5);
 }
 
-// A rank that had nothing to do has let others have the core; after long it sleeps.
+// An idle rank has yielded its core; after its patience it has blocked.
 Picoseconds Simulation::costOfWaking(int32_t rank) const {
   const Picoseconds idle = now_ - ranks_[static_cast<size_t>(rank)].idle_since;
   return idle == 0 ? 0 : idle > patience_ ? wake_cost_ : turn_cost_;
@@ -499,7 +499,7 @@ int32_t Simulation::keepRecord(int32_t lane_id) {
   return state.last_record;
 }
 
-// A receiver is done with the slots, and the sender hears of it.
+// The receiver is done with the slots; returns credits to the senders.
 void Simulation::releaseInputs(int32_t lane_id, int32_t record) {
   const StepWires& wires = wiresOf(lane_id);
   for (int32_t i = 0; i < wires.recvs; ++i) {
@@ -540,7 +540,7 @@ void Simulation::onLeft(int32_t wire_id) {
     wakeAt(receiver, message.at);
 }
 
-// The other lanes of the rank may have waited for this one.
+// Wakes the other lanes of the rank, which may wait for this one.
 void Simulation::tellRank(int32_t lane_id, int32_t record) {
   const int32_t first = network_.laneId(network_.positionOf(lane_id), 0);
   for (int32_t other = first; other < first + network_.lanesOfRank(); ++other) {

@@ -2,10 +2,10 @@
 // Predicts how long a collective takes on a machine: runs the slice loop (schedule/plan_parameters.h) of all ranks on simulated
 // time, over the same schedules, layout and slices as the engine.
 //
-// A slice of a step starts when its inputs are there, its lane has come to it, and there is a free slot to send into. It takes
-// its rank's core for what it computes; then its value is kept, and its message queues on its connection. Lines, ports, memory
-// and cores are shared as shared_pipes.h says. The receiver frees the slot when it is done with the message, and the sender
-// learns of it one latency later.
+// A slice of a step starts when its inputs are there, its lane has reached it, and there is a free slot to send into. It occupies its
+// rank's core while it computes; then its value is kept, and its message queues on its connection. Lines, ports, memory and cores are
+// shared as shared_pipes.h says. The receiver frees the slot when it is done with the message, and the sender learns of it one latency
+// later.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,17 +16,17 @@
 
 namespace horing {
 
-// How the engine runs schedules, and with the same defaults.
+// The engine's parameters, with the same defaults.
 struct Pipelining {
   int32_t window = 4;            // slices
   size_t slice_bytes = 65536;    // at most; also the size of a slot
-  int32_t slices_per_chunk = 0;  // 0: as the engine chooses; else of the largest chunk
+  int32_t slices_per_chunk = 0;  // 0: as the engine chooses; otherwise of the largest chunk
   int32_t slots_inside = 8;      // of a connection in a node
-  int32_t slots_between = 32;    // of one between nodes
-  int32_t scratch_slices = 0;    // 0: as many as the window needs
+  int32_t slots_between = 32;    // of a connection between nodes
+  int32_t scratch_slices = 0;    // 0: what the window needs
 };
 
-// How chunks of this schedule are cut, of which the largest has so many elements.
+// The slicing of this schedule, whose largest chunk has this many elements.
 Slicing slicingOf(const Pipelining& pipelining, const Schedule& schedule, size_t largest_chunk,
                   size_t element_bytes);
 
@@ -43,16 +43,16 @@ struct SimulationInput {
   size_t element_bytes = 4;
   Pipelining pipelining;
   Record record = Record::kNothing;
-  // As SharedPipes::sharings(). More is an error.
+  // A limit of SharedPipes::sharings(); exceeding it is an error.
   int64_t most_work = INT64_MAX;
 };
 
 inline constexpr int32_t kNoRecord = -1;
 
-// What a slice or the end of its wait depended on last.
+// The last dependency of a slice.
 struct Cause {
-  // kOrder: the slice before it in its lane. kWait: one of another lane of its rank. kMessage: a message. kSlot: the slice of
-  // the receiver that freed a slot. kStart: nothing.
+  // kOrder: the previous slice in its lane. kWait: a slice of another lane of its rank. kMessage: a message. kSlot: the receiver's slice
+  // that freed a slot. kStart: nothing.
   enum class Kind : uint8_t { kStart, kOrder, kWait, kMessage, kSlot };
   Kind kind = Kind::kStart;
   int32_t record = kNoRecord;  // index into slices, or of messages
@@ -63,7 +63,7 @@ struct SliceRecord {
   int32_t step = 0;
   int32_t slice = 0;
   int32_t chunk = 0;
-  Picoseconds ready = 0;  // then it queued for the core of its rank
+  Picoseconds ready = 0;  // when it queued for the core of its rank
   Picoseconds end = 0;
   Cause cause;
 };
@@ -73,7 +73,7 @@ struct MessageRecord {
   int32_t sender = kNoRecord;  // slice
   int64_t bytes = 0;
   Picoseconds posted = 0;
-  Picoseconds left = 0;  // the line
+  Picoseconds left = 0;  // when it left the line
   Picoseconds arrived = 0;
 };
 
@@ -83,17 +83,17 @@ struct SimulationResult {
   int64_t messages = 0;  // with data or without
   int64_t slices_per_chunk = 0;
   std::vector<Usage> usages;
-  // Of Record::kEverything, in the order in which they ended, or were posted.
+  // With Record::kEverything, in the order of their ends (slices) or posts (messages).
   std::vector<SliceRecord> slice_records;
   std::vector<MessageRecord> message_records;
 };
 
-// A pure function: the same input gives the same result on every computer. Assumes schedules that verifyValues accepts.
-// Errors, kInvalidArgument: what FoldedNetwork::build() refuses; numbers out of range; ranks that wait for each other for ever,
-// naming one of them; more than kMaxSimulatedSlices, or, to be recorded, kMaxRecords; more than most_work.
+// A pure function: the same input gives the same result on every computer. Assumes schedules that verifyValues accepts. Errors,
+// kInvalidArgument: whatever FoldedNetwork::build() refuses; numbers out of range; a deadlock, naming one rank; more than
+// kMaxSimulatedSlices or, with records, kMaxRecords; more than most_work.
 Result<SimulationResult> simulate(const SimulationInput& input);
 
-// Elements, as Extent::count has them, for `bytes` of the whole vector; of one block at least one element.
+// Elements, as in Extent::count, for `bytes` of the whole vector; a block has at least one element.
 size_t elementsOf(Collective collective, int32_t ranks, uint64_t bytes, size_t element_bytes);
 
 }  // namespace horing

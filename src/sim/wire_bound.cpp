@@ -6,7 +6,7 @@ namespace horing {
 
 namespace {
 
-// Of D bytes of the whole vector, what must enter (or leave) the busiest of `parts` parts, each of `members` ranks.
+// The part of D bytes of the whole vector that must enter (or leave) the busiest of `parts` parts, each of `members` ranks.
 double bytesInto(Collective collective, double bytes, double parts, double members) {
   const double others = bytes * (parts - 1) / parts;
   switch (collective) {

@@ -5,11 +5,11 @@
 
 namespace horing {
 
-// Each rank in turn takes the core with the fewest ranks so far, of those the one with the fewest of its local rank, of those the first.
+// Each rank in turn takes the core with the fewest ranks so far; on a tie, the fewest ranks with its local rank; then the first core.
 std::vector<size_t> coresOfRanks(std::span<const int32_t> local_ranks, size_t cores) {
   std::vector<size_t> taken;
   std::vector<int32_t> ranks(cores);
-  std::map<int32_t, std::vector<int32_t>> ranks_of;  // a local rank
+  std::map<int32_t, std::vector<int32_t>> ranks_of;  // by local rank
   for (const int32_t local_rank : local_ranks) {
     std::vector<int32_t>& like = ranks_of.try_emplace(local_rank, cores).first->second;
     size_t best = 0;

@@ -23,7 +23,7 @@ std::string lineOf(const std::string& path) {
   return line;
 }
 
-// "32768K"; 0 where it is anything else.
+// Parses "32768K"; 0 for any other text.
 uint64_t bytesIn(std::string_view size) {
   uint64_t kib = 0;
   const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), kib);

@@ -9,14 +9,14 @@ namespace horing {
 struct CpuCaches {
   uint64_t second_level_bytes = 0;  // 0: unknown
   uint64_t last_level_bytes = 0;    // 0: unknown
-  int32_t last_level_cpus = 1;      // that share it
+  int32_t last_level_cpus = 1;      // the CPUs that share it
 
   bool operator==(const CpuCaches&) const = default;
 };
 
-// What is absent, or makes no sense, is unknown. `root`: the folder of sys.
+// Absent or invalid values are unknown. `root`: the folder that contains sys.
 CpuCaches findCpuCaches(int cpu, const std::string& root = "");
-// Of the CPU that the calling thread is on.
+// The caches of the CPU that runs the calling thread.
 CpuCaches cachesOfThisThread();
 
 }  // namespace horing

@@ -17,7 +17,7 @@ Result<std::vector<int32_t>> parseCpuMask(std::string_view text) {
     uint64_t bits = 0;
     if (word.empty()) continue;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), bits, 16);
-    const bool only = base == 0 && text.empty();  // one word alone may have 64 bits
+    const bool only = base == 0 && text.empty();  // a single word may have 64 bits
     if (error != std::errc() || end != word.data() + word.size() || (!only && bits > UINT32_MAX) ||
         base >= kMaxCpus)
       return makeStatus(

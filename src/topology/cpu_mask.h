@@ -10,13 +10,13 @@ namespace horing {
 
 inline constexpr int32_t kMaxCpus = 32768;
 
-// Ascending. A word may begin with 0x, and hwloc leaves out those that are 0. Fails on anything else, and on CPUs from kMaxCpus on.
+// Ascending. A word may begin with 0x, and hwloc omits words that are 0. Fails on any other text, and on CPUs from kMaxCpus on.
 Result<std::vector<int32_t>> parseCpuMask(std::string_view text);
 std::string formatCpuMask(const std::vector<int32_t>& cpus);
 
-// Those that the calling thread may run on.
+// The CPUs that the calling thread may run on.
 std::vector<int32_t> cpusOfThisThread();
-// Those of the machine that are online.
+// The number of online CPUs of the machine.
 int32_t onlineCpus();
 
 }  // namespace horing

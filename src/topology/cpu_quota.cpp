@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxListBytes = 16384, kMaxNumberBytes = 64;
 constexpr int kMaxLevels = 64;
 
-// The beginning of a file; empty when it cannot be read, or could be waited for.
+// The beginning of a file; empty if it cannot be read, or if reading might block.
 std::string contentOf(const std::string& path, size_t most_bytes) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::string text(most_bytes, '\0');
@@ -35,7 +35,7 @@ int32_t millicpusOf(long long quota, long long period) {
   return static_cast<int32_t>(std::clamp(millicpus, 1.0, double{kMaxCpus} * 1000));
 }
 
-// That the text begins with, and loses with the blank behind it. 0: none, or one that no file of these holds.
+// Removes and returns the number at the beginning of the text, and the blank after it. 0: none, or out of range.
 long long quotaNumber(std::string_view& text) {
   long long number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -62,7 +62,7 @@ int32_t limitOfV1(const std::string& directory) {
   return millicpusOf(numberIn("/cpu.cfs_quota_us"), numberIn("/cpu.cfs_period_us"));
 }
 
-// From the group at `path` up to the first that is mounted: in a container that is its own, whatever it is called outside.
+// Applies the limits from the group at `path` up to the mounted root: in a container, the container's own group, whatever its name outside.
 void tighten(CpuQuota& quota, const std::string& mount, std::string path,
              int32_t (*limitOf)(const std::string&)) {
   if (!path.starts_with('/') || path.find("/..") != std::string::npos || path == "/") path.clear();

@@ -6,9 +6,9 @@ namespace horing {
 
 namespace {
 
-// Whether a node stays: everything but bridges with fewer than two children that stay.
+// Whether a node is kept: all nodes except bridges with fewer than two kept children.
 std::vector<bool> whatStays(const std::vector<GraphNode>& nodes) {
-  std::vector<int> children(nodes.size(), 0);  // that stay, or stand for one that does
+  std::vector<int> children(nodes.size(), 0);  // kept children, or children replaced by a kept descendant
   std::vector<bool> stays(nodes.size(), true);
   for (size_t index = nodes.size(); index-- > 1;) {
     if (nodes[index].kind == NodeKind::kBridge) stays[index] = children[index] > 1;

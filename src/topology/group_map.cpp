@@ -21,7 +21,7 @@ std::vector<std::vector<int>> groupsOf(std::span<const std::string> label_of_ran
   return groups;
 }
 
-// Of the switches above a group, from the top, the number of the first group under each; then its own.
+// For each switch above a group, from the top, the number of the first group under it; then the group's own number.
 using Place = std::vector<size_t>;
 
 void layBySwitches(std::vector<std::vector<int>>& groups, std::span<const std::string> switches) {

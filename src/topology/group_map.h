@@ -1,5 +1,5 @@
 #pragma once
-// Which ranks form which group. A group is a fast island: the ranks of one node, or those under one switch.
+// The groups of ranks. A group is a fast island: the ranks of one node, or under one switch.
 //
 // Words: *rank* is the communicator's number. Groups are numbered in the order of their lowest rank, but those under one switch one
 // after the other; the members of a group by rank, or as the job's map lays them (their *local index*). A *position* is the number a rank gets when groups are
@@ -15,9 +15,9 @@ namespace horing {
 
 class GroupMap {
  public:
-  // One label per rank; ranks with equal labels form a group. Members are laid by rank, or by `precedence`, a number for
-  // each rank (topology/job_map.h), the lowest first. `switches` are those above each rank (GroupPlace::switches); a group is where
-  // its lowest rank is. Fails when there is no rank.
+  // One label per rank; ranks with equal labels form a group. Members are ordered by rank, or by ascending `precedence`, a number for each
+  // rank (topology/job_map.h). `switches`: the switches above each rank (GroupPlace::switches); a group has the switches of its lowest
+  // rank. Fails if there is no rank.
   static Result<GroupMap> fromLabels(std::span<const std::string> label_of_rank,
                                      std::span<const int32_t> precedence = {},
                                      std::span<const std::string> switches = {});
@@ -28,7 +28,7 @@ class GroupMap {
   int groups() const { return static_cast<int>(members_.size()); }
   int groupOf(int rank) const { return group_of_rank_[static_cast<size_t>(rank)]; }
   int localIndexOf(int rank) const { return local_of_rank_[static_cast<size_t>(rank)]; }
-  // Ranks of one group, in the order in which they are laid.
+  // The ranks of one group, in order.
   std::span<const int> members(int group) const { return members_[static_cast<size_t>(group)]; }
   int groupSize(int group) const { return static_cast<int>(members_[static_cast<size_t>(group)].size()); }
 
@@ -39,7 +39,7 @@ class GroupMap {
   bool uniform() const { return smallest_group_ == largest_group_; }
   int smallestGroup() const { return smallest_group_; }
   int largestGroup() const { return largest_group_; }
-  // By position: the block of its rank where blocks lie rail by rail, in each by group. Empty where groups differ in size.
+  // By position: the rank's block number in rail-major order. Empty if groups differ in size.
   std::vector<int32_t> railMajorBlocks() const;
   // "2 groups of 4: {0 2 4 6} {1 3 5 7}"; long lists are shortened.
   std::string describe() const;
@@ -52,7 +52,7 @@ class GroupMap {
   std::vector<int> local_of_rank_;
   std::vector<int> rank_of_position_;
   std::vector<int> position_of_rank_;
-  int smallest_group_ = 0;  // asked for in every call
+  int smallest_group_ = 0;  // cached, since every call needs it
   int largest_group_ = 0;
 };
 

@@ -27,7 +27,7 @@ std::string lower(std::string_view text) {
   return small;
 }
 
-// The part of `text` before `end`, which moves past it. What follows a comma inside brackets is not cut off.
+// The part of `text` before `end`, which moves past it. A comma inside brackets does not end the part.
 std::string_view takeItem(std::string_view& text) {
   int depth = 0;
   size_t at = 0;
@@ -43,9 +43,9 @@ bool readNumber(std::string_view text, uint64_t& number) {
   return !text.empty() && error == std::errc() && end == text.data() + text.size();
 }
 
-// Bytes of ranges that are read for one host, again and again where a host has many digits: a second or two.
+// A limit of the bytes of ranges that are read for one host, repeatedly if the host has many digits: a second or two.
 constexpr size_t kMostRangeBytes = size_t{64} << 20;
-// Slurm has fewer; each may end at any of a host's digits, so that many would take for ever.
+// Slurm has fewer; each may end at any digit of the host, so the time is exponential in this number.
 constexpr std::ptrdiff_t kMostBrackets = 4;
 
 class HostFinder {
@@ -70,7 +70,7 @@ class HostFinder {
   bool gave_up_ = false;
 };
 
-// Whether the digits of a host are in "01-16,20". Leading zeros count: n1 is not n01.
+// Whether a host's digits are in "01-16,20". Leading zeros are significant: n1 is not n01.
 bool HostFinder::rangesHold(std::string_view ranges, std::string_view digits) {
   uint64_t value = 0;
   if (!readNumber(digits, value)) return false;
@@ -123,7 +123,7 @@ Result<std::string> readFile(const std::string& path) {
   return text;
 }
 
-// The switch whose list of "nodes", or of "switches", names this one; empty: none does.
+// The switch whose list of "nodes", or of "switches", contains the name; empty: none.
 Result<std::string_view> switchWith(std::string_view text, std::string_view list, std::string_view named) {
   HostFinder finder(named);
   while (!text.empty()) {
@@ -150,7 +150,7 @@ Result<std::string_view> switchWith(std::string_view text, std::string_view list
                     printable(named, 100).c_str());
 }
 
-// How much of `host` the pattern matches from its beginning on, as little as possible; npos: it does not.
+// The length of the shortest prefix of `host` that the pattern matches; npos: none.
 size_t matchedPrefix(std::string_view pattern, std::string_view host) {
   size_t at = 0;
   while (!pattern.empty()) {
@@ -190,7 +190,7 @@ Result<std::string> switchesAbove(std::string_view text, std::string_view host) 
     HORING_ASSIGN(const std::string_view above, switchWith(text, "switches", name));
     if (std::find(known.begin(), known.end(), above) != known.end())
       return wrong("a switch is above itself:", above);
-    // What is higher tells less.
+    // Higher switches are less informative.
     if (above.empty() || known.size() == kMostLevels || above.size() + 1 + path.size() > kMaxLabelBytes)
       return path;
     known.push_back(above);

@@ -1,5 +1,5 @@
 #pragma once
-// Groups by rule (HORING_GROUP_BY), for those who do not want to name the group of every rank:
+// Groups by rule (HORING_GROUP_BY), in place of a name for every rank's group:
 //   node                       the node
 //   slurm:FILE                 the leaf switch of Slurm's topology.conf that lists the rank's host
 //   node,slurm:FILE            the node; the file's switches say only which nodes are near each other
@@ -15,20 +15,20 @@
 namespace horing {
 
 struct GroupPlace {
-  std::string label;     // what ranks of one group have in common; empty: their node
-  std::string switches;  // that the host is under, from the top: "spine/leaf0"; empty: nobody said
+  std::string label;     // equal for ranks of one group; empty: the node
+  std::string switches;  // the switches above the host, from the top: "spine/leaf0"; empty: unknown
   bool operator==(const GroupPlace&) const = default;
 };
-// A rule that does not cover the rank is an error that says so, and then of the whole job: ranks hear of each other's errors while they meet.
-// `gpu`: the PCI address of the one that the rank computes on; empty: none.
+// A rule that does not cover the rank is an error, and fails the whole job, since errors spread during the rendezvous. `gpu`: the PCI
+// address of the rank's GPU; empty: none.
 Result<GroupPlace> groupByRule(const std::string& rule, const std::string& host, const std::string& gpu = "",
                                const std::string& nvml = kNvmlLibrary);
 
-// `text` is topology.conf as Slurm reads it: SwitchName=s0 Nodes=n[01-16,20],x7, SwitchName=s1 Switches=s[0,2]. Hosts are compared by
-// their short names. As GroupPlace::switches; the part after the last slash is the leaf. Of several switches that list one host, or one
-// switch, the first counts. A switch that is above itself is an error.
+// `text` is topology.conf as Slurm reads it: SwitchName=s0 Nodes=n[01-16,20],x7, SwitchName=s1 Switches=s[0,2]. Hosts are compared by their
+// short names. Returns GroupPlace::switches; the part after the last slash is the leaf. If several switches list a host, or a switch, the
+// first counts. A cycle of switches is an error.
 Result<std::string> switchesAbove(std::string_view text, std::string_view host);
-// Whether a list like "n[01-16,20]e[1-2],x7" names a host. A list that cannot be read names none.
+// Whether a list like "n[01-16,20]e[1-2],x7" contains a host. An invalid list contains none.
 bool hostListNames(std::string_view list, std::string_view host);
 
 }  // namespace horing

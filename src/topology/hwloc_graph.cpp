@@ -43,7 +43,7 @@ class HwlocWalk {
       : topology_(topology),
         builder_(printable(infoOf(hwloc_get_root_obj(topology), "DMIProductName"), 100)) {}
 
-  // Of this machine, else without sysfs and NVLinks.
+  // Set for this machine; otherwise without sysfs and NVLinks.
   struct Local {
     std::string sysfs;
     std::vector<NvLinks> nvlinks;
@@ -70,7 +70,7 @@ class HwlocWalk {
   std::map<hwloc_obj_t, int32_t> numa_nodes_;
   std::map<hwloc_obj_t, int32_t> gpus_;
   int32_t fabric_ = -1;
-  std::map<std::string, int32_t> nic_of_name_;  // every name that a NIC has
+  std::map<std::string, int32_t> nic_of_name_;  // under every name of a NIC
 };
 
 void HwlocWalk::addPackages() {
@@ -83,7 +83,8 @@ void HwlocWalk::addPackages() {
   }
 }
 
-// Memory without CPUs is no home for a rank or a device; of two kinds of memory in one place the first stands for both.
+// Skips memory without CPUs, which cannot be the home of a rank or a device; for two kinds of memory in one place the first represents
+// both.
 void HwlocWalk::addNumaNodes() {
   for (hwloc_obj_t object = nullptr;
        (object = hwloc_get_next_obj_by_type(topology_, HWLOC_OBJ_NUMANODE, object));) {
@@ -104,7 +105,7 @@ void HwlocWalk::addNumaNodes() {
   }
 }
 
-// The smallest place that holds all of these CPUs.
+// The smallest object that contains all of these CPUs.
 int32_t HwlocWalk::homeOf(hwloc_const_cpuset_t cpus) const {
   int32_t home = 0;
   int least = -1;
@@ -150,8 +151,8 @@ void HwlocWalk::addPciDevice(hwloc_obj_t object, int32_t holder) {
   }
 }
 
-// Named by its RDMA device where it has one, else by its interface. One without either serves nobody here: it is a
-// function for a virtual machine, say.
+// Named by its RDMA device if it has one, else by its interface. A NIC without either is unusable here, such as a virtual function for a
+// guest.
 void HwlocWalk::addNic(hwloc_obj_t object, GraphNode nic) {
   std::vector<std::string> names;
   for (hwloc_obj_t child = object->io_first_child; child; child = child->next_sibling) {
@@ -217,7 +218,7 @@ void HwlocWalk::addNvLinks(const std::vector<NvLinks>& links) {
   joinFabric(into_fabric);
 }
 
-// "400 Gb/sec (4X NDR)" of a port of an RDMA device; 0: none is up.
+// The rate of an RDMA device's active port ("400 Gb/sec (4X NDR)"); 0: none.
 double rdmaGBytesPerS(const std::filesystem::path& device) {
   double fastest = 0;
   for (const auto& port : folderEntries(device / "ports")) {
@@ -257,7 +258,7 @@ void HwlocWalk::addSpeeds(const std::string& sysfs) {
 Result<MachineGraph> HwlocWalk::walk(const Local& local) {
   addPackages();
   addNumaNodes();
-  // Devices hang at the object whose CPUs they are next to, at whatever level hwloc found it.
+  // A device is a child of the object whose CPUs are closest to it, at whatever level.
   std::vector<hwloc_obj_t> open = {hwloc_get_root_obj(topology_)};
   while (!open.empty()) {
     const hwloc_obj_t object = open.back();
@@ -272,7 +273,7 @@ Result<MachineGraph> HwlocWalk::walk(const Local& local) {
   return std::move(builder_).build();
 }
 
-// Without caches, which tell nothing here, and with bridges and devices.
+// Loads without caches, which are not needed, and with bridges and devices.
 Result<MachineGraph> load(hwloc_topology_t topology, const HwlocWalk::Local& local) {
   hwloc_topology_set_cache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
@@ -280,7 +281,7 @@ Result<MachineGraph> load(hwloc_topology_t topology, const HwlocWalk::Local& loc
   return HwlocWalk(topology).walk(local);
 }
 
-// hwloc would build what is asked for, whatever it costs: time grows with the square of the objects.
+// Limits the size: hwloc's time grows with the square of the number of objects.
 Status checkSynthetic(const std::string& description) {
   constexpr uint64_t kMostObjects = 4096;  // of all levels: a second or less
   const auto wrong = [&](const char* what) {
@@ -298,7 +299,7 @@ Status checkSynthetic(const std::string& description) {
     if (level.empty()) continue;
     const auto isLetter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
     const auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
-    // What begins with a digit is a count of its own to hwloc.
+    // hwloc takes a level that begins with a digit for a separate count.
     const bool plain = colon != std::string::npos && isLetter(level[0]) && colon + 1 < level.size() &&
                        std::all_of(level.begin(), level.begin() + static_cast<long>(colon),
                                    [&](char c) { return isLetter(c) || isDigit(c); }) &&
@@ -312,13 +313,13 @@ Status checkSynthetic(const std::string& description) {
   return {};
 }
 
-// hwloc asks libudev, which seeds something of the whole process when it is first used. A fork waits for whoever has it, or the child
-// would wait for a thread that it does not have.
+// hwloc calls libudev, which holds a process-wide lock at first use. A fork takes this mutex first: otherwise the child could inherit a
+// lock of a thread that does not exist there.
 std::mutex& hwlocMutex() {
   static std::mutex mutex;
   static const int guarded =
       ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
-  (void)guarded;  // without memory for it there is no guard
+  (void)guarded;  // best effort: fails only if memory has run out
   return mutex;
 }
 
@@ -326,7 +327,7 @@ std::mutex& hwlocMutex() {
 
 Result<MachineGraph> graphOfThisMachine(const FindOptions& options) {
   HwlocWalk::Local local{options.sysfs, {}};
-  // No driver is no NVLink.
+  // Without a driver there is no NVLink.
   if (!options.nvml.empty())
     if (Result<std::vector<NvLinks>> links = readNvLinks(options.nvml); links.ok())
       local.nvlinks = links.take();

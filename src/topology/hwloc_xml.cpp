@@ -15,9 +15,9 @@ namespace horing {
 namespace {
 
 constexpr const char* kXmlFabric = "nvswitch";
-constexpr size_t kMaxDistances = 512;  // objects of one matrix
+constexpr size_t kMaxDistances = 512;  // objects per matrix
 
-// What an <osdev> is. Version 2 numbers the kinds, version 3 has a bit for each.
+// The kind of an <osdev>. Version 2 numbers the kinds, version 3 has a bit for each.
 struct OsDevice {
   bool network = false;
   bool rdma = false;
@@ -64,9 +64,9 @@ class HwlocXmlReader {
   int version_ = 2;
   int packages_ = 0;
   std::vector<std::vector<size_t>> children_;
-  std::vector<int32_t> place_;         // of an element: the node in which things below it stand
-  std::vector<bool> has_numa_;         // somewhere below
-  std::map<size_t, int32_t> numa_of_;  // of an object that has a NUMA node of its own
+  std::vector<int32_t> place_;         // by element: the graph node of its children
+  std::vector<bool> has_numa_;         // by element: whether a descendant is a NUMA node
+  std::map<size_t, int32_t> numa_of_;  // by object with its own NUMA node
   std::map<size_t, int32_t> gpus_;
   std::map<std::string, size_t> object_of_index_;  // its gp_index
 };
@@ -115,7 +115,7 @@ void HwlocXmlReader::lookBelow() {
       has_numa_[static_cast<size_t>(elements_[index].parent)] = true;
 }
 
-// The NUMA node of the nearest object that has one. Where several NUMA nodes are near, none of them is nearest.
+// The NUMA node of the nearest object with exactly one; none if the nearest has several.
 int32_t HwlocXmlReader::homeOf(size_t index) const {
   for (auto at = static_cast<int32_t>(index); at >= 0; at = elements_[static_cast<size_t>(at)].parent) {
     const auto object = static_cast<size_t>(at);
@@ -130,7 +130,7 @@ Status HwlocXmlReader::readNuma(size_t index) {
   const std::string name = textOf(index, "os_index");
   if (name.empty() || name.size() > 10 || name.find_first_not_of("0123456789") != std::string::npos)
     return wrong(index, "a NUMA node needs its number in os_index");
-  // Of two kinds of memory in one place the first stands for both; memory without CPUs is no home.
+  // For two kinds of memory in one place the first represents both; memory without CPUs is skipped.
   const std::string cpus = textOf(index, "cpuset");
   if (numa_of_.count(parent) || cpus.find_first_not_of("0x,") == std::string::npos) return {};
   const int32_t holder = place_[parent];
@@ -167,7 +167,7 @@ Status HwlocXmlReader::readPci(size_t index) {
   place_[index] = holder;
   const bool bridge = isObject(index, "Bridge");
   const std::string bus = textOf(index, "pci_busid");
-  if (bridge && bus.empty()) return {};  // to the host
+  if (bridge && bus.empty()) return {};  // host bridge
   if (bus.empty() || bus.size() > 20 || bus.find_first_not_of("0123456789abcdef:.") != std::string::npos)
     return wrong(index, "a PCI device needs its address in pci_busid, like 0000:3b:00.0");
   HORING_ASSIGN(const double gbytes_per_s, number(index, "pci_link_speed", kMaxGBytesPerS));
@@ -198,7 +198,7 @@ Status HwlocXmlReader::readObject(size_t index) {
   const std::string type = textOf(index, "type");
   place_[index] = place_[parent];
   if (elements_[parent].name != "object" && elements_[parent].name != "topology")
-    return wrong(index, "an <object> must stand in another, or in <topology>");
+    return wrong(index, "an <object> must be inside another, or inside <topology>");
   if (type == "Machine") builder_.node(0).detail = infoOf(index, "DMIProductName");
   if (type == "Package") {
     if (builder_.node(place_[parent]).kind == NodeKind::kPackage)
@@ -207,7 +207,7 @@ Status HwlocXmlReader::readObject(size_t index) {
     package.detail = infoOf(index, "CPUModel");
     place_[index] = builder_.add(std::move(package), elements_[index].line);
   }
-  // NUMA nodes come first among their siblings, so that all below find them.
+  // NUMA nodes before their siblings, so that descendants find them.
   for (const size_t child : children_[index])
     if (isObject(child, "NUMANode")) HORING_TRY(readNuma(child));
   return type == "Bridge" || type == "PCIDev" ? readPci(index) : Status();

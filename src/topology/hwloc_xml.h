@@ -1,6 +1,6 @@
 #pragma once
-// hwloc's XML (`lstopo machine.xml`) of version 2 or 3, read without hwloc: hwloc 2.9 crashes on damaged files, and cannot
-// read those of version 3.
+// hwloc's XML (`lstopo machine.xml`) of version 2 or 3, read without hwloc: hwloc 2.9 crashes on damaged files, and cannot read files of
+// version 3.
 #include <vector>
 
 #include "topology/machine_graph.h"
@@ -8,8 +8,8 @@
 
 namespace horing {
 
-// `elements` as parseXml() gives them. Gives what hwloc's own reading would (topology/hwloc_graph.h), but for speeds of NICs,
-// which hwloc's files do not hold.
+// `elements`: from parseXml(). Gives the same graph as hwloc's own reader (topology/hwloc_graph.h), without speeds of NICs, which hwloc's
+// files do not have.
 Result<MachineGraph> graphFromHwlocXml(const std::vector<XmlElement>& elements);
 
 }  // namespace horing

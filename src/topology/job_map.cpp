@@ -12,10 +12,10 @@ namespace horing {
 
 namespace {
 
-// The fragments of one node as one graph.
+// Merges the fragments of one node into one graph.
 class Assembly {
  public:
-  // Where `fragment`'s home is in the graph.
+  // Adds a fragment; returns its home in the graph.
   Result<int32_t> add(const Fragment& fragment) {
     std::vector<int32_t> known(fragment.nodes.size(), 0);
     for (size_t index = 1; index < fragment.nodes.size(); ++index) {
@@ -32,11 +32,11 @@ class Assembly {
     return known[static_cast<size_t>(fragment.home)];
   }
 
-  // When all fragments are in: the links of the one that lives here. Both ends of a link tell it.
+  // After all fragments: adds the links of the fragment at `home`. Both ends of a link report it.
   Status addLinks(const Fragment& fragment, int32_t home) {
     for (const FragmentLink& link : fragment.links) {
       const auto other = index_of_.find({link.kind, link.name});
-      if (other == index_of_.end() || other->second == home) continue;  // no rank is there
+      if (other == index_of_.end() || other->second == home) continue;  // no rank at the other end
       const auto [known, is_new] = links_.try_emplace(std::minmax(home, other->second), link.gbytes_per_s);
       if (!is_new && known->second != link.gbytes_per_s)
         return makeStatus(Code::kInvalidUsage, "the link to %s %s", nodeKindName(link.kind),
@@ -58,7 +58,7 @@ class Assembly {
 };
 
 struct Laid {
-  std::vector<int32_t> order;  // places in the list of the node's ranks
+  std::vector<int32_t> order;  // indices into the node's ranks
   std::vector<std::string> rails;
 };
 
@@ -73,7 +73,7 @@ Result<Laid> layNode(const std::vector<size_t>& ranks, std::span<const Fragment>
   Assembly assembly;
   std::vector<int32_t> homes;
   const auto contradicts = [](size_t rank, const Status& what) {
-    return makeStatus(Code::kInvalidUsage, "rank %zu sees %s otherwise than those before it", rank,
+    return makeStatus(Code::kInvalidUsage, "rank %zu sees %s differently than the ranks before it", rank,
                       what.message().c_str());
   };
   for (const size_t rank : ranks) {
@@ -111,7 +111,7 @@ Fragment fragmentOf(const MachineGraph& graph, int32_t home) {
     if (graph.node(other).kind == NodeKind::kFabric) wanted.push_back(other);
   }
   wanted.insert(wanted.end(), nics.begin(), nics.end());
-  std::set<int32_t> taken = {0};  // in the order of the graph, parents first
+  std::set<int32_t> taken = {0};  // in graph order, parents first
   for (int32_t node : wanted) {
     std::set<int32_t> with = taken;
     for (; node >= 0; node = graph.node(node).parent) with.insert(node);

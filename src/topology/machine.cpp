@@ -37,7 +37,7 @@ Result<Machine> loadMachine(hwloc_topology_t topology) {
   return machine;
 }
 
-// First line of a small sysfs file; empty when it cannot be read (speed of a link that is down: EINVAL).
+// First line of a small sysfs file; empty if it cannot be read (speed of a link that is down: EINVAL).
 std::string firstLine(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -75,10 +75,10 @@ std::vector<NetworkInterface> readInterfaces(const std::string& sysfs_directory)
   std::vector<NetworkInterface> found;
   for (const std::filesystem::path& path : folderEntries(sysfs_directory)) {
     const int64_t flags = numberIn(path / "flags", -1);
-    if (flags < 0) continue;  // not an interface: bonding_masters and the like
+    if (flags < 0) continue;  // not an interface, such as bonding_masters
     NetworkInterface interface;
     interface.name = path.filename().string();
-    // Unknown is -1, and was 2^32 - 1 once.
+    // Unknown is -1, or 2^32 - 1 in old kernels.
     const int64_t speed_mbit = numberIn(path / "speed", 0);
     interface.speed_mbit = speed_mbit > 0 && speed_mbit < INT32_MAX ? speed_mbit : 0;
     interface.numa_node = static_cast<int32_t>(numberIn(path / "device" / "numa_node", -1));

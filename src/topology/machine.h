@@ -1,5 +1,5 @@
 #pragma once
-// What this machine is made of, as far as horing needs to know it. Found through hwloc and sysfs.
+// The components of this machine that horing needs, from hwloc and sysfs.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@ namespace horing {
 
 struct NetworkInterface {
   std::string name;        // "eth0"
-  int64_t speed_mbit = 0;  // of the link; 0 when the driver does not say (virtual interfaces)
+  int64_t speed_mbit = 0;  // of the link; 0: unknown (virtual interfaces)
   int32_t numa_node = -1;  // -1: unknown
   bool up = false;
   bool loopback = false;
@@ -31,8 +31,7 @@ struct Machine {
   std::string describe() const;
 };
 
-// Looks at the machine that this process runs on; tens of milliseconds. HWLOC_XMLFILE and HWLOC_SYNTHETIC are
-// honoured by hwloc.
+// Describes the machine that this process runs on; takes tens of milliseconds. HWLOC_XMLFILE and HWLOC_SYNTHETIC are honoured by hwloc.
 Result<Machine> findMachine();
 
 // Hardware threads that this process may run on, for the waiting policy: cheap, no hwloc. At least 1.

@@ -24,7 +24,7 @@ bool holdsOthers(NodeKind kind) {
          kind == NodeKind::kBridge;
 }
 
-// "topology: line 12", or without a line where nobody knows it.
+// "topology: line 12", or without a line if it is unknown.
 std::string placeOf(std::span<const int32_t> lines, size_t index) {
   const int32_t line = index < lines.size() ? lines[index] : 0;
   return line > 0 ? formatString("topology: line %d", line) : "topology";

@@ -18,7 +18,7 @@ constexpr double kMaxGigaTransfers = 1024;
 constexpr int kMaxLinkCount = 1024;  // lanes of a PCI link, or links between two GPUs
 constexpr const char* kFabricName = "nvswitch";
 
-// A link of NVLink or xGMI from one GPU, whose other end may not have been read yet.
+// An NVLink or xGMI link of one GPU; its other end may not have been read yet.
 struct PendingLink {
   int32_t gpu;
   std::string target;
@@ -26,21 +26,21 @@ struct PendingLink {
   double gbytes_per_s;
 };
 
-// What stands directly in a <pci>; nets in its <nic>s count as its own.
+// The direct children of a <pci>, including nets in its <nic>s.
 struct Inside {
   bool pci = false;
   bool gpu = false;
   int nets = 0;
 };
 
-// Of one NVLink, one way: generation 1: 20, 2 to 4: 25, 5: 50. That of small Ampere (sm 86) is slower.
+// The bandwidth of one NVLink, one way: generation 1: 20, 2 to 4: 25, 5: 50; slower for small Ampere (sm 86).
 double nvlinkGBytesPerS(double sm) {
   if (sm == 86) return 14.0625;
   return sm > 0 && sm < 70 ? 20 : sm < 100 ? 25 : 50;
 }
 
-// Of one link of Infinity Fabric, one way, by the architecture ("gfx90a:sramecc+", in old files "906"): MI50 and MI100: 46, MI200:
-// 50, MI300: 64, MI350: 76.8.
+// The bandwidth of one Infinity Fabric link, one way, by the architecture ("gfx90a:sramecc+", in old files "906"): MI50 and MI100: 46,
+// MI200: 50, MI300: 64, MI350: 76.8.
 double xgmiGBytesPerS(const std::string& architecture) {
   const auto is = [&](const char* part) { return architecture.find(part) != std::string::npos; };
   if (is("906") || is("908")) return 46;
@@ -58,7 +58,7 @@ class NcclReader {
     return makeStatus(Code::kInvalidArgument, "line %d: <%s> %s", element.line,
                       printable(element.name, 40).c_str(), what.c_str());
   }
-  // Absent and empty give `fallback`, and so does "Unknown ...", which the kernel says of links.
+  // Absent, empty, and the kernel's "Unknown ..." give `fallback`.
   Result<double> number(const XmlElement& element, const char* name, double fallback, double most) const;
   Result<std::string> busId(const XmlElement& element, const char* name) const;
   Result<double> pciGBytesPerS(const XmlElement& element) const;
@@ -79,7 +79,7 @@ class NcclReader {
   const std::vector<XmlElement>& elements_;
   GraphBuilder builder_;
   std::vector<Inside> inside_;
-  std::vector<int32_t> node_of_;  // of an element; -1: skipped, with all below it
+  std::vector<int32_t> node_of_;  // by element; -1: skipped with its subtree
   std::map<std::string, int32_t> gpu_of_bus_;
   std::map<std::string, int> bridges_of_bus_;
   std::map<std::string, size_t> nets_;    // by name: the element that was read first
@@ -154,21 +154,21 @@ Status NcclReader::readCpu(size_t index) {
     return wrong(cpu, "needs the number of a NUMA node in numaid");
   const std::string* package = cpu.attribute("package");
   const int32_t holder = package ? packageOf(cpu, *package) : 0;
-  // As the kernel says of devices whose NUMA node it does not know.
+  // As the kernel reports devices with an unknown NUMA node.
   node_of_[index] = holder;
   if (numa == -1) return {};
   GraphNode node{NodeKind::kNuma, holder, std::to_string(numa),
                  package ? kAssumedNumaGBytesPerS : kAssumedPackageGBytesPerS};
   if (const std::string* affinity = cpu.attribute("affinity")) {
     Result<std::vector<int32_t>> cpus = parseCpuMask(*affinity);
-    // Some files say it in other ways, "0-63", and NCCL does not mind.
+    // Some files have other forms, such as "0-63", which NCCL ignores.
     if (cpus.ok()) node.cpus = cpus.take();
   }
   node_of_[index] = builder_.add(std::move(node), cpu.line);
   return {};
 }
 
-// Some files give several switches one address, and NCCL does not mind.
+// Some files give several switches one address, which NCCL accepts.
 std::string NcclReader::bridgeName(const std::string& bus) {
   const int before = bridges_of_bus_[bus]++;
   return before == 0 ? bus : formatString("%s#%d", bus.c_str(), before + 1);
@@ -190,7 +190,7 @@ Status NcclReader::readPci(size_t index) {
   if (node.kind == NodeKind::kBridge) node.name = bridgeName(bus);
   if (leaf && node.kind == NodeKind::kBridge && device_class.empty() && nets == 0)
     builder_.remark(
-        formatString("line %d: nothing says what the device %s is (class, <gpu> or <nic>): it is left out",
+        formatString("line %d: the kind of device %s is unknown (no class, <gpu> or <nic>): it is left out",
                      pci.line, bus.c_str()));
   const int32_t made = node_of_[index] = builder_.add(std::move(node), pci.line);
   if (is_gpu && !gpu_of_bus_.emplace(bus, made).second) return wrong(pci, "has the address of another GPU");
@@ -210,8 +210,8 @@ Status NcclReader::readGpu(size_t index) {
   return {};
 }
 
-// A device is there once, whatever the file says of it. A second port adds to its line. What is no PCI device (tunl0, or eth0 of
-// a virtual machine) NCCL lists at every NUMA node: it is near to none.
+// Merges repeated entries of a device. A second port adds to its bandwidth. NCCL lists an interface that is not a PCI device (tunl0, or
+// eth0 of a virtual machine) at every NUMA node: it has no place.
 bool NcclReader::joinsKnownNic(size_t index, const std::string& name, double port_gbytes_per_s) {
   const auto [known, is_new] = nets_.try_emplace(name, index);
   if (is_new) return false;
@@ -239,7 +239,7 @@ Status NcclReader::readNet(size_t index) {
   const std::string* name = net.attribute("name");
   if (!name || name->empty()) return wrong(net, "needs a name");
   const std::string* const speed = net.attribute("speed");
-  const bool is_known = !speed || *speed != "-1";  // NCCL's word for a line that nobody knows
+  const bool is_known = !speed || *speed != "-1";  // NCCL's value for an unknown speed
   HORING_ASSIGN(const double mbit, is_known ? number(net, "speed", 0, kMaxGBytesPerS * 8000) : 0.0);
   if (joinsKnownNic(index, *name, mbit / 8000)) return {};
   if (builder_.node(holder).kind == NodeKind::kNic) {
@@ -285,7 +285,7 @@ Status NcclReader::readElement(size_t index) {
   return {};
 }
 
-// Switches of one machine are one fabric: what a GPU can send into all of them together.
+// All switches of a machine are one fabric, with a GPU's total bandwidth to them.
 void NcclReader::resolveLinks() {
   std::map<std::pair<int32_t, int32_t>, double> direct;
   std::map<int32_t, double> into_fabric;
@@ -303,7 +303,7 @@ void NcclReader::resolveLinks() {
   for (const auto& [gpu, gbytes] : into_fabric) builder_.link(gpu, fabric, gbytes);
 }
 
-// Programs number GPUs as the driver does. Here they are numbered by their place, which on machines of AMD is another order.
+// Programs number GPUs as the driver does. horing numbers them by their place, which differs on AMD machines.
 void NcclReader::remarkOnNumbers() {
   size_t in_order = 0;
   while (in_order < gpu_numbers_.size() && gpu_numbers_[in_order] == std::to_string(in_order)) ++in_order;

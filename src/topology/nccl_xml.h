@@ -1,7 +1,7 @@
 #pragma once
-// The topology XML of NCCL (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE), which cloud vendors ship: <system> holds a <cpu> for
-// each NUMA node, these hold <pci> trees, and PCI devices hold <gpu> or <nic><net/></nic>. Vendors leave much out: PCI
-// devices without <gpu> or <nic> are told by their class.
+// The topology XML of NCCL (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE), which cloud vendors ship: <system> contains a <cpu> for each NUMA node,
+// <cpu> contains <pci> trees, and PCI devices contain <gpu> or <nic><net/></nic>. Vendors omit much: PCI devices without <gpu> or <nic> are
+// identified by their class.
 #include <string>
 #include <vector>
 
@@ -10,11 +10,11 @@
 
 namespace horing {
 
-// `elements` as parseXml() gives them. What is unknown is skipped; what contradicts the format is refused with its line.
+// `elements`: from parseXml(). Unknown elements are skipped; format errors name the line.
 Result<MachineGraph> graphFromNcclXml(const std::vector<XmlElement>& elements);
 
-// In the same format, with the attributes `package` (of a cpu) and `gbytes` (of a link) besides, which NCCL skips. Read
-// again, it gives the same graph, but for details.
+// Writes the same format, with the additional attributes `package` (of a cpu) and `gbytes` (of a link), which NCCL skips. Reading it back
+// gives the same graph, without details.
 std::string toNcclXml(const MachineGraph& graph);
 
 }  // namespace horing

@@ -48,7 +48,7 @@ class NcclWriter {
     text_ += std::string(2 * static_cast<size_t>(depth), ' ') + content + "\n";
   }
 
-  // The NUMA nodes of a package or of the machine, and what hangs there without one.
+  // Writes the NUMA nodes of a package or of the machine, and the devices outside NUMA nodes.
   void writeHolder(int32_t holder) {
     const GraphNode& node = graph_.node(holder);
     std::string package;
@@ -76,7 +76,7 @@ class NcclWriter {
     line(1, "</cpu>");
   }
 
-  // NCCL reads the speed of 16 lanes; we read `gbytes`.
+  // NCCL reads the speed of 16 lanes; horing reads `gbytes`.
   static std::string pciOpening(const GraphNode& node, const char* device_class) {
     return formatString(
         "<pci busid=\"%s\" class=\"%s\" link_speed=\"%.1f GT/s PCIe\" link_width=\"16\" gbytes=\"%.17g\">",

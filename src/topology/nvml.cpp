@@ -13,11 +13,11 @@ namespace horing {
 
 namespace {
 
-// NVML's interface, as far as it is used here; its names end in the version of what they fill in.
+// The part of NVML's interface that is used; function names end in the version of the struct that they fill in.
 using NvmlDevice = void*;
 constexpr int kNvmlSuccess = 0;
 constexpr unsigned kMaxDevices = 256;
-constexpr unsigned kMaxLinks = 36;  // of a GPU; today's have 18
+constexpr unsigned kMaxLinks = 36;  // per GPU; current GPUs have 18
 constexpr int kRemoteIsSwitch = 2;
 
 struct NvmlPci {
@@ -31,7 +31,7 @@ struct NvmlPci {
 };
 static_assert(sizeof(NvmlPci) == 68);
 
-// What the fabric's manager tells of a GPU. Its clique are those that may talk to each other, of all in the cluster.
+// A GPU's state from the fabric manager. A clique is the set of GPUs of the cluster that can communicate.
 struct NvmlFabric {
   unsigned char cluster[16];
   int status;
@@ -91,14 +91,14 @@ std::string addressOf(const NvmlPci& pci) {
   return formatString("%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
 }
 
-// One link, one way. `version`: NVML counts versions, 1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0 (nvmlNvlinkVersion_t); Blackwell's 5.0 has
-// twice the rate of those since 2.0.
+// The bandwidth of one link, one way. `version`: NVML's index of versions 1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0 (nvmlNvlinkVersion_t);
+// Blackwell's 5.0 has twice the rate of 2.0 to 4.0.
 double gbytesOfVersion(unsigned version) {
   constexpr unsigned kVersion1 = 1, kVersion5 = 7;
   return version <= kVersion1 ? 20 : version < kVersion5 ? 25 : 50;
 }
 
-// The links of one GPU, those to one target in one.
+// Adds the links of one GPU, with all links to one target merged.
 void addLinksOf(const Nvml& nvml, NvmlDevice device, std::vector<NvLinks>& links) {
   NvmlPci own{};
   if (nvml.pciInfo(device, &own) != kNvmlSuccess) return;
@@ -112,7 +112,7 @@ void addLinksOf(const Nvml& nvml, NvmlDevice device, std::vector<NvLinks>& links
     if (nvml.linkVersion(device, link, &version) != kNvmlSuccess) continue;
     const bool typed = nvml.linkRemoteType && nvml.linkRemoteType(device, link, &type) == kNvmlSuccess;
     const bool to_switch = typed && type == kRemoteIsSwitch;
-    // In a virtual machine the switches may be hidden: the type is known then, the address not.
+    // A virtual machine may hide the switches: then the type is known but not the address.
     if (!to_switch && nvml.linkRemote(device, link, &remote) != kNvmlSuccess) continue;
     const std::string target = to_switch ? "" : addressOf(remote);
     const auto known = std::find_if(links.begin() + static_cast<long>(first), links.end(),
@@ -124,7 +124,7 @@ void addLinksOf(const Nvml& nvml, NvmlDevice device, std::vector<NvLinks>& links
   }
 }
 
-// Runs with the library started, on its GPUs.
+// Initialises the library and runs `work` on its GPUs.
 template <typename Work>
 Status onDevices(const std::string& library, const Work& work) {
   HORING_ASSIGN(const Nvml nvml, openNvml(library));
@@ -144,7 +144,7 @@ Status onDevices(const std::string& library, const Work& work) {
   return done;
 }
 
-// As readNvLinkDomain(), of one GPU.
+// As readNvLinkDomain(), for one GPU.
 Result<std::string> domainOf(const Nvml& nvml, NvmlDevice device, const std::string& gpu) {
   NvmlFabric fabric{};
   const int error = nvml.fabric(device, &fabric);
@@ -183,7 +183,7 @@ Result<std::string> readNvLinkDomain(const std::string& gpu, const std::string& 
       if (domain && *domain != found)
         return makeStatus(
             Code::kSystemError,
-            "this rank computes on no GPU, and those of its machine are in several NVLink domains");
+            "this rank computes on no GPU, and the GPUs of its machine are in several NVLink domains");
       domain = found;
     }
     return {};

@@ -1,6 +1,6 @@
 #pragma once
-// GPUs and NVLink, from NVIDIA's management library. The library is opened when the program runs, if it is there; nothing of it is
-// needed to build, and a machine without it has no NVLink as far as horing knows.
+// GPUs and NVLink, from NVIDIA's management library. The library is loaded at run time if present; it is not needed for the build. Without
+// it horing assumes that there is no NVLink.
 #include <string>
 #include <vector>
 
@@ -10,7 +10,7 @@ namespace horing {
 
 inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 
-// The active links of one GPU to one other device, together.
+// All active links of one GPU to one other device.
 struct NvLinks {
   std::string gpu;     // PCI address, "0000:3b:00.0"
   std::string target;  // of a GPU; empty: a switch
@@ -18,15 +18,15 @@ struct NvLinks {
   bool operator==(const NvLinks&) const = default;
 };
 
-// In the order of NVML's devices. A library that cannot be opened, or has no GPU, gives an error that says so; a link
-// that does not answer is left out. Opens and closes the library; some milliseconds, more where the driver sleeps.
+// In the order of NVML's devices. Errors: the library cannot be opened, or has no GPU. Links without an answer are skipped. Opens and
+// closes the library; takes some milliseconds, more if the driver is not active.
 Result<std::vector<NvLinks>> readNvLinks(const std::string& library = kNvmlLibrary);
 
-// The NVLink domain of the GPU with this PCI address; of all GPUs of the machine where that is empty, which must be in one then. Two GPUs of one
-// domain reach each other by NVLink, even in different nodes. Empty: their NVLink ends at the node. An error says what is missing.
+// The NVLink domain of the GPU with this PCI address; if empty, of all GPUs of the machine, which must be in one domain. Two GPUs of one
+// domain are connected by NVLink, even in different nodes. Empty: NVLink does not leave the node. An error says what is missing.
 Result<std::string> readNvLinkDomain(const std::string& gpu, const std::string& library = kNvmlLibrary);
 
-// GPUs of the machine, whether or not the environment hides some from CUDA. An error says what is missing.
+// The number of GPUs of the machine, including GPUs that the environment hides from CUDA. An error says what is missing.
 Result<int> countGpus(const std::string& library = kNvmlLibrary);
 
 }  // namespace horing

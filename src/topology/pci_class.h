@@ -1,15 +1,15 @@
 #pragma once
-// What a PCI device is to horing, from what it says of itself.
+// Classifies a PCI device by its IDs.
 
 namespace horing {
 
 struct PciIdentity {
   unsigned device_class = 0;  // 16 bits: 0x0302 is a 3D controller
   unsigned vendor = 0;
-  bool computes = false;  // the system has a compute device on it
+  bool computes = false;  // the system has a compute device for it
 };
 
-// Controllers that only draw a console (ASPEED, Matrox, ES1000) compute nothing.
+// Excludes console-only controllers (ASPEED, Matrox, ES1000).
 inline bool isGpu(const PciIdentity& pci) {
   constexpr unsigned kNvidia = 0x10de;
   constexpr unsigned kVga = 0x0300;

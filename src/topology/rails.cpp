@@ -1,23 +1,24 @@
 #include "topology/rails.h"
 
 #include <algorithm>
-#include <climits>
+#include <iterator>
+#include <set>
 
 namespace horing {
 
 namespace {
 
-// What comes through the host is further away than any number of bridges.
+// A path through the host is longer than any number of bridges.
 constexpr int kFurtherThanBridges = 64;
 constexpr int kFurtherThanPaths = 16 * kFurtherThanBridges;
 static_assert(static_cast<int>(PathKind::kMachine) < 15);
 
-// The line's speed, or that of its PCI link, or 0.
+// The speed of the port, or of the PCI link, or 0.
 double speedOf(const GraphNode& nic) {
   return nic.port_gbytes_per_s > 0 ? nic.port_gbytes_per_s : nic.gbytes_per_s;
 }
 
-// Of lines, where somebody knows that of any, since a PCI link may be far wider than its line.
+// Compares port speeds if any is known, since a PCI link may be far faster than the port.
 double fastestOf(const MachineGraph& graph, const std::vector<int32_t>& nics) {
   double line = 0, link = 0;
   for (const int32_t nic : nics) {
@@ -27,30 +28,39 @@ double fastestOf(const MachineGraph& graph, const std::vector<int32_t>& nics) {
   return line > 0 ? line : link;
 }
 
-std::vector<int32_t> nearestNics(const MachineGraph& graph, int32_t home) {
+struct Choice {
+  std::vector<int32_t> nearest, next;
+};
+
+Choice chooseNics(const MachineGraph& graph, int32_t home) {
   const std::map<std::string, int> distances = nicDistances(graph, home);
-  int least = INT_MAX;
-  for (const auto& [name, distance] : distances) least = std::min(least, distance);
-  std::vector<int32_t> nearest;
+  std::set<int> ranked;
+  for (const auto& [name, distance] : distances) ranked.insert(distance);
+  Choice choice;
   for (const int32_t nic : graph.ofKind(NodeKind::kNic)) {
     const auto known = distances.find(graph.node(nic).name);
-    if (known == distances.end() ? least == INT_MAX : known->second == least) nearest.push_back(nic);
+    if (known == distances.end() ? ranked.empty() : known->second == *ranked.begin())
+      choice.nearest.push_back(nic);
+    else if (known != distances.end() && known->second == *std::next(ranked.begin()))
+      choice.next.push_back(nic);
   }
-  return nearest;
+  return choice;
 }
 
-// A part of its NICs, and no more than goes through the member's own way up.
-double gbytesOf(const MachineGraph& graph, int32_t member, const Rail& rail,
-                const std::map<int32_t, int>& sharers) {
-  double all = 0;
+// The member's share of its NICs, limited by its own edge to the parent.
+void bound(const MachineGraph& graph, int32_t member, const std::map<int32_t, int>& sharers, Rail& rail) {
+  bool narrow_way = false;
   for (const int32_t nic : rail.nics) {
     const double share = speedOf(graph.node(nic)) / sharers.at(nic);
     const double way = graph.path(member, nic).gbytes_per_s;
-    all += way == 0 ? share : std::min(way, share);
+    narrow_way = narrow_way || (way > 0 && way < share);
+    rail.gbytes_per_s += way == 0 ? share : std::min(way, share);
   }
+  if (rail.gbytes_per_s > 0) rail.bound = narrow_way ? Rail::Bound::kWay : Rail::Bound::kAdapters;
   const GraphNode& node = graph.node(member);
-  const bool has_link = node.kind == NodeKind::kGpu && node.gbytes_per_s > 0;
-  return has_link ? std::min(all, node.gbytes_per_s) : all;
+  if (node.kind != NodeKind::kGpu || node.gbytes_per_s == 0 || node.gbytes_per_s >= rail.gbytes_per_s) return;
+  rail.gbytes_per_s = node.gbytes_per_s;
+  rail.bound = Rail::Bound::kMember;
 }
 
 }  // namespace
@@ -77,14 +87,18 @@ std::vector<Rail> assignRails(const MachineGraph& graph, std::span<const int32_t
   std::vector<Rail> rails(members.size());
   std::map<int32_t, int> sharers;
   for (size_t member = 0; member < members.size(); ++member) {
-    rails[member].nics = nearestNics(graph, members[member]);
+    Choice choice = chooseNics(graph, members[member]);
+    rails[member].nics = std::move(choice.nearest);
+    rails[member].next = std::move(choice.next);
     for (const int32_t nic : rails[member].nics) ++sharers[nic];
   }
   for (size_t member = 0; member < members.size(); ++member) {
     Rail& rail = rails[member];
     if (rail.nics.empty()) continue;
     rail.path = graph.path(members[member], rail.nics[0]).kind;
-    rail.gbytes_per_s = gbytesOf(graph, members[member], rail, sharers);
+    rail.sharers = sharers.at(rail.nics[0]);
+    if (!rail.next.empty()) rail.next_path = graph.path(members[member], rail.next[0]).kind;
+    bound(graph, members[member], sharers, rail);
   }
   return rails;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Which NICs a rank sends to other machines through: what its transports choose by, and what is printed and drawn.
+// The NICs through which a rank sends to other machines: for the choice of transports, and for display.
 #include <cstdint>
 #include <map>
 #include <span>
@@ -10,21 +10,33 @@
 
 namespace horing {
 
-// How far away each NIC is from this node of the graph, by name: smaller is nearer, and transports use all of the nearest ones at once.
-// From a GPU, NICs that it reaches without the host by the bridges between. One less than half as fast as the fastest is further than any
-// that is not: a line for maintenance. From the machine (a rank that may run anywhere) all others are equally near. Nothing of a
-// NIC whose place nobody knows (a bond, a bridge), unless the rank's is not known either.
+// The distance of each NIC from this node of the graph, by name: smaller is nearer, and transports use all of the nearest NICs at once.
+// From a GPU, the distance is the number of bridges between, for NICs that it reaches without the host. A NIC with less than half the speed
+// of the fastest (a maintenance port) is further than all others. From the machine (an unbound rank) all other NICs are equally near.
+// Without NICs of unknown place (a bond, a bridge), unless the rank's place is unknown, too.
 std::map<std::string, int> nicDistances(const MachineGraph& graph, int32_t home);
 
 struct Rail {
-  std::vector<int32_t> nics;        // nodes, in the order of the tree; empty: the machine has none
-  double gbytes_per_s = 0;          // of all of them together while all members send; 0: nobody said
-  PathKind path = PathKind::kSame;  // to each of them
+  std::vector<int32_t> nics;        // nodes, in tree order; empty: the machine has none
+  double gbytes_per_s = 0;          // of all NICs together while all members send; 0: unknown
+  PathKind path = PathKind::kSame;  // to each NIC
+
+  // What limits the rail's speed, and the NICs that would be chosen next: empty if there are none or their place is unknown.
+  enum class Bound : uint8_t {
+    kUnknown,
+    kAdapters,
+    kWay,
+    kMember
+  };  // lines, shared; the way to them; the member's own link
+  Bound bound = Bound::kUnknown;
+  int32_t sharers = 0;  // members that use these NICs, including this one
+  std::vector<int32_t> next;
+  PathKind next_path = PathKind::kSame;
   bool operator==(const Rail&) const = default;
 };
 
-// One for each member: the NICs that are nearest to it, those whose place nobody knows where there are no others. Members share a NIC
-// evenly; each finds its own rail without knowing of the others.
+// One rail for each member: its nearest NICs; NICs of unknown place only if there are no others. Members share a NIC evenly; each member
+// can compute its rail alone.
 std::vector<Rail> assignRails(const MachineGraph& graph, std::span<const int32_t> members);
 
 }  // namespace horing

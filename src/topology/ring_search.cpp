@@ -11,17 +11,23 @@ namespace horing {
 
 namespace {
 
-// Members in one place hand over in memory, which is no link.
+// Members in one place communicate through memory, without a link.
 constexpr int64_t kSamePlaceMbytes = 200'000;
 
+// Members in one place need no link.
+bool isThroughHost(PathKind kind) {
+  return kind != PathKind::kSame && kind != PathKind::kDirect;
+}
+
 struct Hop {
-  int64_t mbytes_per_s =
-      0;  // of a way of unknown width: the one assumed inside a NUMA node, or it would lose to the far
+  // An edge of unknown bandwidth gets the value assumed inside a NUMA node, or it would lose to distant edges.
+  int64_t mbytes_per_s = 0;
   int32_t edges = 0;
+  bool through_host = false;
 };
 
-// The wider its narrowest hop, then its hops in all, then the fewer edges: higher is better.
-using Score = std::tuple<int64_t, int64_t, int64_t>;
+// The narrowest hop, then fewer hops through the host, then the total width of hops, then fewer edges: higher is better.
+using Score = std::tuple<int64_t, int64_t, int64_t, int64_t>;
 
 class Search {
  public:
@@ -32,7 +38,8 @@ class Search {
         const GraphPath path = graph.path(members[a], members[b]);
         const double known = path.gbytes_per_s > 0 ? path.gbytes_per_s : kAssumedNumaGBytesPerS;
         const int64_t mbytes = std::llround(known * 1000);
-        hops_[a * size_ + b] = {path.kind == PathKind::kSame ? kSamePlaceMbytes : mbytes, path.hops};
+        hops_[a * size_ + b] = {path.kind == PathKind::kSame ? kSamePlaceMbytes : mbytes, path.hops,
+                                isThroughHost(path.kind)};
       }
   }
 
@@ -42,68 +49,80 @@ class Search {
 
   Score score(const std::vector<int32_t>& order) const {
     int64_t narrowest = INT64_MAX;
-    int64_t sum = 0;
-    int64_t edges = 0;
+    int64_t host_hops = 0, sum = 0, edges = 0;
     for (size_t i = 0; i < order.size(); ++i) {
-      const Hop& next = hop(order[i], order[(i + 1) % order.size()]);
+      const Hop& next = hop(order[i], order[i + 1 < order.size() ? i + 1 : 0]);
       narrowest = std::min(narrowest, next.mbytes_per_s);
+      host_hops += next.through_host ? 1 : 0;
       sum += next.mbytes_per_s;
       edges += next.edges;
     }
-    return {narrowest, sum, -edges};
+    return {narrowest, -host_hops, sum, -edges};
   }
 
-  // A ring of hops of at least this width, from `start`'s first member on; empty: none found in the steps allowed.
-  std::vector<int32_t> ringOfWidth(const std::vector<int32_t>& start, int64_t width);
-  std::vector<int64_t> widthsAbove(int64_t width) const;
+  void improveByCycles(Ring& ring);
   void improveBySwaps(std::vector<int32_t>& order);
   int64_t steps() const { return steps_; }
 
  private:
+  enum class Hops : uint8_t { kDirect, kAll };
+  std::vector<int64_t> widthsFrom(int64_t width) const;
+  // A ring of hops of at least this width. Members are tried in the order of `start`, and numbered by it.
+  CycleSearch ringOfWidth(const std::vector<int32_t>& start, int64_t width, Hops hops, int64_t most_steps);
+
   size_t size_;
   std::vector<Hop> hops_;
   int64_t steps_ = 0;
 };
 
-std::vector<int64_t> Search::widthsAbove(int64_t width) const {
+std::vector<int64_t> Search::widthsFrom(int64_t width) const {
   std::set<int64_t, std::greater<>> widths;
   for (size_t a = 0; a < size_; ++a)
     for (size_t b = 0; b < a; ++b)
-      if (hops_[a * size_ + b].mbytes_per_s > width) widths.insert(hops_[a * size_ + b].mbytes_per_s);
+      if (hops_[a * size_ + b].mbytes_per_s >= width) widths.insert(hops_[a * size_ + b].mbytes_per_s);
   std::vector<int64_t> all(widths.begin(), widths.end());
   if (all.size() > kMaxWidths) all.erase(all.begin(), all.end() - kMaxWidths);
   return all;
 }
 
-std::vector<int32_t> Search::ringOfWidth(const std::vector<int32_t>& start, int64_t width) {
-  std::vector<int32_t> ring = {start[0]};
-  std::vector<bool> used(size_, false);
-  used[static_cast<size_t>(start[0])] = true;
-  int left = kMaxBacktrackingSteps;
-  const std::function<bool()> extend = [&]() -> bool {
-    if (ring.size() == size_) return hop(ring.back(), ring[0]).mbytes_per_s >= width;
-    std::vector<int32_t> next;
-    for (const int32_t member : start)
-      if (!used[static_cast<size_t>(member)] && hop(ring.back(), member).mbytes_per_s >= width)
-        next.push_back(member);
-    std::stable_sort(next.begin(), next.end(), [&](int32_t a, int32_t b) {
-      return hop(ring.back(), a).mbytes_per_s > hop(ring.back(), b).mbytes_per_s;
-    });
-    for (const int32_t member : next) {
-      if (--left < 0) return false;
-      ++steps_;
-      ring.push_back(member);
-      used[static_cast<size_t>(member)] = true;
-      if (extend()) return true;
-      used[static_cast<size_t>(member)] = false;
-      ring.pop_back();
-    }
-    return false;
-  };
-  return extend() ? ring : std::vector<int32_t>();
+CycleSearch Search::ringOfWidth(const std::vector<int32_t>& start, int64_t width, Hops hops,
+                                int64_t most_steps) {
+  const auto at = [&](size_t a, size_t b) -> const Hop& { return hop(start[a], start[b]); };
+  std::vector<VertexSet> edges(size_);
+  for (size_t a = 0; a < size_; ++a)
+    for (size_t b = 0; b < size_; ++b)
+      if (a != b && at(a, b).mbytes_per_s >= width && (hops == Hops::kAll || !at(a, b).through_host))
+        edges[a].set(b);
+  const auto worth = [&](size_t a, size_t b) { return at(a, b).mbytes_per_s; };
+  CycleSearch search = findCycle(edges, worth, std::min(kMaxCycleSteps, most_steps));
+  steps_ += search.steps;
+  return search;
 }
 
-// Turns a stretch of the ring round wherever that is better, until nothing is.
+void Search::improveByCycles(Ring& ring) {
+  const std::vector<int32_t> start = ring.order;
+  const Score known = score(start);
+  const std::vector<int64_t> widths = widthsFrom(std::get<0>(known));
+  auto searches_left = static_cast<int64_t>(2 * widths.size());
+  for (const int64_t width : widths)
+    for (const Hops hops : {Hops::kDirect, Hops::kAll}) {
+      // Hard searches for wide rings must leave steps for narrower ones.
+      const CycleSearch search =
+          ringOfWidth(start, width, hops, (kMaxAllCycleSteps - steps_) / searches_left--);
+      std::vector<int32_t> found;
+      for (const int32_t place : search.cycle) found.push_back(start[static_cast<size_t>(place)]);
+      if (!found.empty() && score(found) > known) {
+        ring.order = std::move(found);
+        return;
+      }
+      if (hops == Hops::kDirect || width == std::get<0>(known)) continue;
+      ring.wider_gbytes_per_s = static_cast<double>(width) / 1000;
+      ring.why_no_wider = search.outcome;
+      ring.stuck = search.vertex < 0 ? -1 : start[static_cast<size_t>(search.vertex)];
+    }
+}
+
+// Reverses segments of the ring as long as that improves it (2-opt).
 void Search::improveBySwaps(std::vector<int32_t>& order) {
   Score best = score(order);
   bool better = true;
@@ -136,22 +155,32 @@ std::vector<int32_t> treeOrder(const MachineGraph& graph, std::span<const int32_
   return order;
 }
 
-// Begins with the member that is first in the tree and goes on with the earlier of its two neighbours.
+// Rotates the ring to begin with the first member in tree order, in the direction of its earlier neighbour.
 void turnToBegin(std::vector<int32_t>& order, const std::vector<int32_t>& tree_order) {
   std::rotate(order.begin(), std::find(order.begin(), order.end(), tree_order[0]), order.end());
   const auto place = [&](int32_t member) { return std::find(tree_order.begin(), tree_order.end(), member); };
   if (order.size() > 2 && place(order.back()) < place(order[1])) std::reverse(order.begin() + 1, order.end());
 }
 
-void measure(const MachineGraph& graph, std::span<const int32_t> members, Ring& ring) {
-  for (size_t i = 0; ring.order.size() > 1 && i < ring.order.size(); ++i) {
-    const auto from = static_cast<size_t>(ring.order[i]);
-    const auto to = static_cast<size_t>(ring.order[(i + 1) % ring.order.size()]);
+// Of the ring in this order.
+struct Measures {
+  double gbytes_per_s = 0;
+  PathKind worst = PathKind::kSame;
+  int32_t host_hops = 0;
+};
+
+Measures measure(const MachineGraph& graph, std::span<const int32_t> members,
+                 const std::vector<int32_t>& order) {
+  Measures ring;
+  for (size_t i = 0; order.size() > 1 && i < order.size(); ++i) {
+    const auto from = static_cast<size_t>(order[i]), to = static_cast<size_t>(order[(i + 1) % order.size()]);
     const GraphPath path = graph.path(members[from], members[to]);
     ring.worst = std::max(ring.worst, path.kind);
+    ring.host_hops += isThroughHost(path.kind) ? 1 : 0;
     if (path.gbytes_per_s > 0 && (ring.gbytes_per_s == 0 || path.gbytes_per_s < ring.gbytes_per_s))
       ring.gbytes_per_s = path.gbytes_per_s;
   }
+  return ring;
 }
 
 }  // namespace
@@ -162,17 +191,16 @@ Ring searchRing(const MachineGraph& graph, std::span<const int32_t> members) {
   ring.order = tree_order;
   if (members.size() > 3 && members.size() <= kMaxSearchedMembers) {
     Search search(graph, members);
-    for (const int64_t width : search.widthsAbove(std::get<0>(search.score(ring.order)))) {
-      std::vector<int32_t> found = search.ringOfWidth(tree_order, width);
-      if (found.empty()) continue;
-      ring.order = std::move(found);
-      break;
-    }
+    search.improveByCycles(ring);
     search.improveBySwaps(ring.order);
     ring.steps = search.steps();
     turnToBegin(ring.order, tree_order);
   }
-  measure(graph, members, ring);
+  const Measures tree = measure(graph, members, tree_order), found = measure(graph, members, ring.order);
+  ring.tree_gbytes_per_s = tree.gbytes_per_s, ring.tree_host_hops = tree.host_hops;
+  ring.gbytes_per_s = found.gbytes_per_s, ring.worst = found.worst, ring.host_hops = found.host_hops;
+  // Swaps may find what the search missed.
+  if (ring.gbytes_per_s >= ring.wider_gbytes_per_s) ring.wider_gbytes_per_s = 0;
   return ring;
 }
 

@@ -19,7 +19,7 @@ Status in(const char* format, const Status& status) {
   return makeStatus(Code::kInvalidArgument, "%s: %s", format, status.message().c_str());
 }
 
-// A byte-order mark, as editors of some systems write it: what follows is XML in UTF-8 or UTF-16, which expat reads.
+// Whether the text begins with a byte-order mark: XML in UTF-8 or UTF-16 follows, which expat reads.
 bool beginsWithMark(const std::string& text) {
   for (const char* const mark : {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"})
     if (text.starts_with(mark)) return true;

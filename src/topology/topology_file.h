@@ -1,17 +1,17 @@
 #pragma once
-// A description of a machine in a file or a text, in whichever format: hwloc's XML, NCCL's topology XML, or an hwloc
-// synthetic string. They are told apart by their first element, or by having none.
+// A description of a machine in a file or a text, in any of three formats: hwloc's XML, NCCL's topology XML, or an hwloc synthetic string,
+// distinguished by the first element or its absence.
 #include <string>
 
 #include "topology/machine_graph.h"
 
 namespace horing {
 
-// Whose bytes these are does not matter. Errors say in which format the text was taken to be, and the line.
+// The text is untrusted. Errors name the detected format and the line.
 Result<MachineGraph> graphFromText(const std::string& text);
 // Reads at most kMaxXmlBytes (topology/xml_document.h).
 Result<MachineGraph> graphFromFile(const std::string& path);
-// In NCCL's format, so that horing and NCCL can both read it.
+// Writes NCCL's format, which both horing and NCCL can read.
 Status writeTopologyFile(const MachineGraph& graph, const std::string& path);
 
 }  // namespace horing

@@ -20,7 +20,7 @@ struct FreeParser {
 };
 using ParserOwner = std::unique_ptr<std::remove_pointer_t<XML_Parser>, FreeParser>;
 
-// What the callbacks share. The first refusal stops the parser.
+// The state of the callbacks. The first error stops the parser.
 struct Reading {
   XML_Parser parser = nullptr;
   std::vector<XmlElement> elements;
@@ -95,7 +95,7 @@ Result<std::vector<XmlElement>> parseXml(std::string_view text) {
   if (good && !reading.refusal) return std::move(reading.elements);
   const XML_Error error = XML_GetErrorCode(parser.get());
   const char* why = reading.refusal ? reading.refusal : XML_ErrorString(error);
-  // The usual cause, which expat's words do not name.
+  // The usual cause, which expat's message does not name.
   const bool ends_early =
       !reading.refusal && (error == XML_ERROR_NO_ELEMENTS || error == XML_ERROR_UNCLOSED_TOKEN);
   return makeStatus(Code::kInvalidArgument, "line %lu: %s%s", XML_GetCurrentLineNumber(parser.get()), why,

@@ -1,5 +1,5 @@
 #pragma once
-// What one end of a channel has of the messages that were sent to it, for transports that send again what was lost.
+// The acknowledgement state of one end of a channel, for transports that retransmit.
 #include <array>
 #include <cstdint>
 #include <type_traits>
@@ -8,16 +8,16 @@
 
 namespace horing {
 
-// Crosses the wire as it is.
+// The wire format.
 struct ChannelState {
-  uint64_t released;                      // all before this number have been used
-  std::array<uint64_t, 2> received;       // bit i: number released + i is there, complete
-  static constexpr uint64_t kBits = 128;  // as many as there can be slots
+  uint64_t released;                      // all messages before this number are released
+  std::array<uint64_t, 2> received;       // bit i: message released + i is received completely
+  static constexpr uint64_t kBits = 128;  // the maximum number of slots
   bool has(uint64_t sequence) const {
     const uint64_t bit = sequence - released;
     return bit < kBits && (received[bit / 64] >> bit % 64 & 1) != 0;
   }
-  // Whether `end` or a later one is said to be there: nobody can have what was never sent.
+  // Whether it claims message `end` or a later one, which was never sent.
   bool hasAnyFrom(uint64_t end) const {
     for (uint64_t bit = 0; bit < kBits; ++bit)
       if (has(released + bit) && released + bit >= end) return true;

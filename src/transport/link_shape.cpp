@@ -8,8 +8,7 @@ Status checkLinkShape(const LinkShape& shape) {
                       shape.channels, kMaxLinkChannels);
   }
   if (shape.slots < 2 || shape.slots > kMaxSlots) {
-    return makeStatus(Code::kInvalidArgument,
-                      "a connection of %u slots was asked for; it may have 2 to %u (HORING_SLOTS)",
+    return makeStatus(Code::kInvalidArgument, "a connection of %u slots was asked for; it may have 2 to %u",
                       shape.slots, kMaxSlots);
   }
   if (shape.slot_bytes < 64 || shape.slot_bytes > kMaxSlotBytes || shape.slot_bytes % 64 != 0) {
@@ -42,7 +41,7 @@ Status linkShapeMismatch(int rank, const LinkShape& mine, int peer, const LinkSh
   return makeStatus(
       Code::kInvalidUsage,
       "rank %d and rank %d disagree on the shape of their link: rank %d was given %s, rank %d was given %s; "
-      "set HORING_SLOTS and HORING_SLICE_BYTES alike on all ranks",
+      "set HORING_SLICE_BYTES alike on all ranks",
       rank, peer, rank, linkShapeText(mine).c_str(), peer, linkShapeText(theirs).c_str());
 }
 

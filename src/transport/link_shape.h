@@ -1,5 +1,5 @@
 #pragma once
-// Checking and printing what a link was asked to be, for every transport.
+// Checks and prints the shape of a link, for every transport.
 #include <string>
 
 #include "base/status.h"
@@ -13,7 +13,7 @@ Status checkLinkShape(const LinkShape& shape);
 // kInvalidArgument unless a link may have this number.
 Status checkLinkNumber(int number);
 
-// The same for transports whose slots are not memory that both ends reach.
+// The shape without `room`, for transports without slots in shared memory.
 inline LinkShape withoutRoom(LinkShape shape) {
   shape.room = 0;
   return shape;

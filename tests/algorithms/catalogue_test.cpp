@@ -100,7 +100,7 @@ TEST(Catalogue, RefusesStepsThatFoldTooManyRanks) {
     EXPECT_NE(refused.message().find("1026 ranks in one step"), std::string::npos) << refused.message();
     EXPECT_NE(refused.message().find("HORING_ALGO"), std::string::npos) << refused.message();
   }
-  // What is limited is a group of ho_ring_direct, and of no collective that only copies.
+  // The limit is on a group of ho_ring_direct, not on collectives that only copy.
   EXPECT_FALSE(status("ho_ring_direct", Collective::kAllReduce, {2, kMaxSources + 1}).ok());
   EXPECT_TRUE(status("ho_ring_direct", Collective::kAllReduce, {3, kMaxSources}).ok());
   EXPECT_TRUE(status("direct", Collective::kAllGather, {1, 2 * kMaxSources}).ok());

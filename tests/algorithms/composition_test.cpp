@@ -8,7 +8,7 @@
 namespace horing {
 namespace {
 
-// A step with its own numbers, not those of its block.
+// A step with its real chunk numbers, not those of its block.
 using Steps = std::vector<Step>;
 
 Steps unrolled(const Schedule& schedule, size_t lane) {
@@ -39,7 +39,7 @@ Place placeOf(Shape shape, int32_t position) {
 // Lanes of an all-reduce; the others have two of them.
 enum HoLane : size_t { kInnerReduce, kOuterReduce, kOuterGather, kInnerGather };
 
-// What is left of a step when its names are changed, and its waits, which are looked at by themselves, are left out.
+// A step after renaming, without its waits, which are checked separately.
 template <typename Rename>
 Step renamed(Step step, const Rename& rename) {
   step.chunk = rename(step.chunk);
@@ -123,7 +123,7 @@ void expectWaitsForRail(const Schedule& schedule, size_t inner, size_t outer, Pl
   }
 }
 
-// In an all-reduce partials and results lie in the output, where only waits say that they are there.
+// In an all-reduce partials and results are in the output, where only waits order them.
 void expectWaitsForPartials(const Schedule& schedule) {
   for (const size_t lane : {size_t{kOuterReduce}, size_t{kOuterGather}}) {
     const Steps waited = unrolled(schedule, lane - 1);
@@ -188,7 +188,7 @@ TEST(Composition, HoldsAt16384Ranks) {
   for (const int32_t position : {0, 7, 8191, 12345, 16383}) expectComposed(kLarge, position);
 }
 
-// Every position's ring is that of position 0 with all numbers moved: so what is proven for one size's ring is seen at each rank.
+// Every position's ring is that of position 0 with all numbers shifted: so a proof for one size's ring holds at each rank.
 TEST(Composition, EveryPositionOfARingDoesTheSame) {
   const int32_t n = kLarge.groups;
   const Schedule first = scheduleOf("ring", Collective::kAllReduce, {1, n}, 0);

@@ -3,7 +3,7 @@
 //   ring, serial_ring, chunk c: positions c+1, ..., c, one after another.
 //   ho_ring, chunk (d, j): groups d+1, ..., d, one after another; in each the locals j+1, ..., j, one after another.
 //   ho_ring_direct: as ho_ring, but the locals of a group in one pass. direct: c+1, ..., c in one pass.
-//   ho_direct: as ho_ring_direct, but the groups in one pass.
+//   ho_direct, ho_shares: as ho_ring_direct, but the groups in one pass.
 //   ho_ordered: locals 0, 1, ... of each group in one pass, then groups 0, 1, ... in one pass.
 //   halving_doubling, chunk c: a tree. The share of distance d, in one pass: those of d+1, d+2, d+4, ... (what is below the
 //   lowest bit set in d, and below n), then the own one. Distance of position p: p xor c for a power of two, else p - c.
@@ -173,7 +173,8 @@ std::string expectedOrder(const std::string& algorithm, Collective collective, S
   if (algorithm == "one_shot") return flat(shape, shape.ranks() - 1, inOnePass);
   if (algorithm == "ho_ring") return hierarchical(shape, chunk, oneByOne);
   if (algorithm == "ho_ring_direct") return hierarchical(shape, chunk, inOnePass);
-  if (algorithm == "ho_direct") return hierarchical(shape, chunk, inOnePass, inOnePass);
+  if (algorithm == "ho_direct" || algorithm == "ho_shares")
+    return hierarchical(shape, chunk, inOnePass, inOnePass);
   if (algorithm == "ho_ordered") return ordered(shape);
   if (algorithm == "ho_halving") return hierarchicalHalving(shape, chunk);
   if (algorithm == "halving_doubling")

@@ -16,7 +16,8 @@ namespace {
 
 using Sizes = std::vector<int32_t>;
 
-constexpr const char* kSpreading[] = {"ho_ring", "ho_ring_direct", "ho_direct", "ho_halving", "ho_doubling"};
+constexpr const char* kSpreading[] = {"ho_ring",    "ho_ring_direct", "ho_direct",
+                                      "ho_halving", "ho_doubling",    "ho_shares"};
 
 // Every multiset of 2 to `most_groups` groups of up to `most_members` members that are not all equal, the largest first.
 std::vector<Sizes> unequalGroups(size_t most_groups, int32_t most_members) {

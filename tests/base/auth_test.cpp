@@ -122,7 +122,7 @@ TEST(Handshake, RefusesAnotherKey) {
 }
 
 TEST(Handshake, RefusesAConnectorThatOnlyTheAcceptorProofConvinced) {
-  // A connector that ignores what the acceptor says and sends a made-up proof.
+  // A connector that ignores the acceptor's messages and sends a made-up proof.
   const Key key = Key::random();
   Handshake c(options(key, HandshakeRole::kConnector));
   Handshake a(options(key, HandshakeRole::kAcceptor));

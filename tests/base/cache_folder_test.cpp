@@ -87,7 +87,7 @@ TEST(CacheFolder, MakesItsFolderAndLeavesNothingBehind) {
   EXPECT_EQ(folder.entries(), 3u) << "a draft was left";
 }
 
-// Whoever reads while others write finds one of the texts, never a part.
+// A reader finds one of the texts while others write, never a part.
 TEST(CacheFolder, ReplacesAtOnce) {
   const Folder folder;
   const std::string path = folder / "file", one(100'000, '1'), two(200'000, '2');

@@ -31,14 +31,14 @@ TEST(Config, TakesDefaultsWhenNothingIsSet) {
 }
 
 TEST(Config, TakesAnEmptyValueAsUnset) {
-  const Result<Config> config = parse({{"HORING_SLOTS", ""}, {"HORING_DEBUG", ""}});
+  const Result<Config> config = parse({{"HORING_TESTS_SLOTS", ""}, {"HORING_DEBUG", ""}});
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config.value().slots, parse({}).value().slots);
 }
 
 TEST(Config, ParsesEveryKind) {
   const Result<Config> config = parse({{"HORING_DEBUG", "trace"},
-                                       {"HORING_SLOTS", "128"},
+                                       {"HORING_TESTS_SLOTS", "128"},
                                        {"HORING_INSECURE", "1"},
                                        {"HORING_SOCKET_IFNAME", "^docker,=lo"},
                                        {"HORING_ALGO", "ho_ring"}});
@@ -50,11 +50,11 @@ TEST(Config, ParsesEveryKind) {
   EXPECT_EQ(config.value().algorithm, "ho_ring");
 }
 
-// For every variable: its default is allowed, and each value around the border of what is allowed is judged
-// right.
+// For every variable: its default is allowed, and values at and beyond the borders of its range are judged right.
 TEST(Config, JudgesEveryVariableAndNamesTheBadOne) {
   for (const ConfigVariable& v : configVariables()) {
     EXPECT_EQ(std::strncmp(v.name, "HORING_", 7), 0) << v.name;
+    EXPECT_EQ(std::strncmp(v.name, "HORING_TESTS_", 13) == 0, v.for_tests) << v.name;
     EXPECT_GT(std::strlen(v.help), 10u) << v.name;
     std::vector<std::string> bad;
     const std::string kind = v.kind;
@@ -69,8 +69,8 @@ TEST(Config, JudgesEveryVariableAndNamesTheBadOne) {
       EXPECT_LT(low, high) << v.name;
       bad = {std::to_string(low - 1), std::to_string(high + 1), "x", "7x", "99999999999999999999", "1.5"};
       for (long long border : {low, high}) {
-        // Window and slots also judge each other; those borders are tested below.
-        if (std::strstr(v.name, "SLOTS") || std::strcmp(v.name, "HORING_WINDOW") == 0) continue;
+        // Window and slots also limit each other; those borders are tested below.
+        if (std::strstr(v.name, "SLOTS") || std::strcmp(v.name, "HORING_TESTS_WINDOW") == 0) continue;
         const Result<Config> config = parse({{v.name, std::to_string(border)}});
         EXPECT_TRUE(config.ok()) << config.status().toString();
       }
@@ -103,16 +103,16 @@ TEST(Config, ReadsNcclsSpellings) {
   EXPECT_EQ(parse({{"HORING_DEBUG", "INFO"}}).value().debug, "info");
   EXPECT_EQ(parse({{"HORING_DEBUG", "Version"}}).value().debug, "warn");
   EXPECT_EQ(parse({{"HORING_SOCKET_FAMILY", "AF_INET6"}}).value().socket_family, "ipv6");
-  EXPECT_FALSE(parse({{"HORING_SIMD", "AVX2"}}).ok());
+  EXPECT_FALSE(parse({{"HORING_TESTS_SIMD", "AVX2"}}).ok());
 }
 
 TEST(Config, TakesDefaultsWhereTheEnvironmentSaysNothing) {
-  ASSERT_TRUE(setDefault("HORING_WINDOW", "5").ok());
+  ASSERT_TRUE(setDefault("HORING_TESTS_WINDOW", "5").ok());
   EXPECT_EQ(Config::fromEnvironment().value().window, 5);
-  ::setenv("HORING_WINDOW", "6", 1);
+  ::setenv("HORING_TESTS_WINDOW", "6", 1);
   EXPECT_EQ(Config::fromEnvironment().value().window, 6);
-  ::unsetenv("HORING_WINDOW");
-  ASSERT_TRUE(setDefault("HORING_WINDOW", nullptr).ok());
+  ::unsetenv("HORING_TESTS_WINDOW");
+  ASSERT_TRUE(setDefault("HORING_TESTS_WINDOW", nullptr).ok());
   EXPECT_EQ(Config::fromEnvironment().value().window, 4);
   EXPECT_FALSE(setDefault("HORING_WINDOWS", "5").ok());
 }
@@ -133,9 +133,9 @@ TEST(Log, GoesToAFileInEitherForm) {
 }
 
 TEST(Config, RefusesAsManySlotsAsWindow) {
-  EXPECT_FALSE(parse({{"HORING_WINDOW", "8"}, {"HORING_SLOTS", "8"}}).ok());
-  EXPECT_TRUE(parse({{"HORING_WINDOW", "8"}, {"HORING_SLOTS", "9"}}).ok());
-  EXPECT_FALSE(parse({{"HORING_WINDOW", "8"}, {"HORING_SOCKET_SLOTS", "8"}}).ok());
+  EXPECT_FALSE(parse({{"HORING_TESTS_WINDOW", "8"}, {"HORING_TESTS_SLOTS", "8"}}).ok());
+  EXPECT_TRUE(parse({{"HORING_TESTS_WINDOW", "8"}, {"HORING_TESTS_SLOTS", "9"}}).ok());
+  EXPECT_FALSE(parse({{"HORING_TESTS_WINDOW", "8"}, {"HORING_TESTS_SOCKET_SLOTS", "8"}}).ok());
 }
 
 // Sets variables for the life of the object.
@@ -155,7 +155,7 @@ class Environment {
 };
 
 TEST(Config, ReadsTheEnvironmentAndIgnoresWhatItDoesNotKnow) {
-  const Environment set({"HORING_SLOTS", "HORING_SLOT"});
+  const Environment set({"HORING_TESTS_SLOTS", "HORING_SLICE"});
   const Result<Config> config = Config::fromEnvironment();
   ASSERT_TRUE(config.ok()) << config.status().toString();
   EXPECT_EQ(config.value().slots, 9);
@@ -163,7 +163,7 @@ TEST(Config, ReadsTheEnvironmentAndIgnoresWhatItDoesNotKnow) {
 
 TEST(UnknownVariables, AreEachToldWithTheNameThatWasPerhapsMeant) {
   EXPECT_TRUE(unknownVariables().empty()) << unknownVariables().front();
-  const std::pair<const char*, const char*> typos[] = {{"HORING_SLOT", "did you mean HORING_SLOTS?"},
+  const std::pair<const char*, const char*> typos[] = {{"HORING_SLICE", "did you mean HORING_SLICE_BYTES?"},
                                                        {"HORING_ALGORITHM", "did you mean HORING_ALGO?"},
                                                        {"HORING_TIMEOUT", "did you mean HORING_TIMEOUT_MS?"},
                                                        {"HORING_SHMDIR", "did you mean HORING_SHM_DIR?"},
@@ -171,15 +171,19 @@ TEST(UnknownVariables, AreEachToldWithTheNameThatWasPerhapsMeant) {
                                                        {"HORING_DEBGU", "did you mean HORING_DEBUG?"},
                                                        {"HORING_TURBO", "horing-info"},
                                                        {"HORING_", "horing-info"},
-                                                       {"HORING_X", "horing-info"}};
+                                                       {"HORING_X", "horing-info"},
+                                                       {"HORING_WINDOW", "horing-info"},
+                                                       {"HORING_GPU_PROXIES", "horing-info"},
+                                                       {"HORING_SINGLE_COPY", "horing-info"},
+                                                       {"HORING_SOCKET_CONGESTION", "horing-info"}};
   for (const auto& [name, expected] : typos) {
-    const Environment set({name, "HORING_SLOTS", "HORING_RUN_ANYTHING", "HORINGUE"});
+    const Environment set({name, "HORING_TESTS_SLOTS", "HORING_RUN_ANYTHING", "HORINGUE"});
     const std::vector<std::string> told = unknownVariables();
     ASSERT_EQ(told.size(), 1u) << name;
     EXPECT_NE(told[0].find(std::string(name) + " is not one of"), std::string::npos) << told[0];
     EXPECT_NE(told[0].find(expected), std::string::npos) << told[0];
   }
-  const Environment set({"HORING_TURBO", "HORING_SLOT"});
+  const Environment set({"HORING_TURBO", "HORING_SLICE"});
   EXPECT_EQ(unknownVariables().size(), 2u);
 }
 

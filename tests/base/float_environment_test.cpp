@@ -49,9 +49,13 @@ TEST(DefaultFloats, KeepSmallNumbers) {
 }
 #endif
 
-// Of a program that wants to hear of what is invalid in its own computations.
+// As in a program that traps invalid operations of its own computations.
 TEST(DefaultFloats, DoNotTrap) {
-  ASSERT_NE(::feenableexcept(FE_INVALID), -1);
+  const int enabled = ::feenableexcept(FE_INVALID);
+#if defined(__aarch64__)
+  if (enabled == -1) GTEST_SKIP() << "this processor cannot trap";
+#endif
+  ASSERT_NE(enabled, -1);
   {
     const DefaultFloats floats;
     sum(std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity());

@@ -32,6 +32,12 @@ TEST(Endpoint, PrintsAllFamilies) {
   EXPECT_NE(randomLocalEndpoint(), randomLocalEndpoint());
 }
 
+TEST(Address, IsReadAsItIsPrinted) {
+  for (const char* text : {"10.0.0.2", "fd00::1", "::1"}) EXPECT_EQ(Address::parse(text)->text(), text);
+  for (const char* text : {"", "node-a", "10.0.0", "10.0.0.256", "10.0.0.2 ", "fd00::1%eth0", "[fd00::1]"})
+    EXPECT_FALSE(Address::parse(text).has_value()) << text;
+}
+
 TEST(Endpoint, SurvivesTheKernelsForm) {
   Address mapped{.family = Address::Family::kIpv6,
                  .bytes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2}};
@@ -97,7 +103,7 @@ TEST(Listener, GivesEachPortOfARangeOnce) {
   std::set<uint16_t> ports;
   for (int i = 0; i < 10; ++i) {
     Result<Listener> one = listenOn(nullptr, range);
-    if (!one.ok()) break;  // somebody else has one of them
+    if (!one.ok()) break;  // another process has one of them
     EXPECT_TRUE(one.value().port >= range.first && one.value().port <= range.last) << one.value().port;
     EXPECT_TRUE(ports.insert(one.value().port).second) << one.value().port;
     listening.push_back(one.take());

@@ -43,7 +43,7 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-// The end to write of a pipe that nobody reads.
+// The write end of a pipe without a reader.
 Fd brokenPipe() {
   int ends[2];
   EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -63,7 +63,7 @@ unsigned modeOf(const std::string& path) {
   return facts.st_mode & 07777;
 }
 
-// What is raised here would end the test.
+// A signal would end the test.
 TEST(Output, IntoAPipeThatNobodyReadsIsAnError) {
   const Fd pipe = brokenPipe();
   const Status status = writeAll(pipe.get(), "text", "the pipe");
@@ -113,7 +113,7 @@ TEST(Output, IsForOthersAsTheUmaskHasIt) {
   ASSERT_TRUE(makeOneFolder(inner, 0777).ok());
   ASSERT_TRUE(makeOneFolder(inner, 0777).ok()) << "that is there";
   EXPECT_EQ(modeOf(inner), 0755u);
-  // What was there keeps the mode that its user gave it.
+  // An existing file keeps the mode that its user gave it.
   ASSERT_EQ(::chmod(path.c_str(), 0200), 0);
   ASSERT_TRUE(writeWholeFile(path, "text").ok());
   EXPECT_EQ(modeOf(path), 0200u);

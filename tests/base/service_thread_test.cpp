@@ -12,7 +12,7 @@
 namespace horing {
 namespace {
 
-// Ends when it is told to.
+// Ends when the test requests it.
 struct Service {
   Service() {
     EXPECT_TRUE(thread.start("a service", [this] { stop.wait(false); }).ok());

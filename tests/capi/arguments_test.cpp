@@ -141,12 +141,12 @@ TEST(InitRank, RefusesWrongValuesInTheEnvironmentAndWarnsOfUnknownNames) {
     Setting wrong("HORING_ALGO", "quantum");
     EXPECT_TRUE(refuses(horingCommInitRank(&comm, 1, id, 0), horingInvalidArgument, "HORING_ALGO=quantum"));
   }
-  const Setting unknown("HORING_SLOT", "8");
+  const Setting unknown("HORING_SLICE", "8");
   testing::internal::CaptureStderr();
   EXPECT_HORING(horingCommInitRank(&comm, 1, id, 0));
   const std::string printed = testing::internal::GetCapturedStderr();
-  EXPECT_NE(printed.find("did you mean HORING_SLOTS?"), std::string::npos) << printed;
-  EXPECT_EQ(printed.find("HORING_SLOT "), printed.rfind("HORING_SLOT ")) << "once: " << printed;
+  EXPECT_NE(printed.find("did you mean HORING_SLICE_BYTES?"), std::string::npos) << printed;
+  EXPECT_EQ(printed.find("HORING_SLICE "), printed.rfind("HORING_SLICE ")) << "once: " << printed;
   EXPECT_HORING(horingCommDestroy(comm));
 }
 

@@ -9,7 +9,7 @@
 
 namespace {
 
-// Fails, with a text that needs memory of its own.
+// Fails, with an error text that needs memory.
 bool failsAndSaysWhy() {
   const bool failed = horingCommCount(nullptr, nullptr) != horingSuccess;
   return failed && std::strlen(horingGetLastError(nullptr)) > 20;

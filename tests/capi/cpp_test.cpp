@@ -46,7 +46,7 @@ static_assert(horing::kElementType<std::span<const double>> == horingFloat64);
 static_assert(horing::kElementType<std::vector<Tiny>> == horingFloat8e5m2);
 static_assert(!horing::Element<bool> && !horing::Element<short> && !horing::Element<std::string>);
 static_assert(!horing::Buffer<std::list<float>>);
-// What is received into lives on, and may be written.
+// A receive buffer outlives the call, and may be written.
 static_assert(horing::WritableBuffer<std::vector<float>&> && horing::WritableBuffer<std::span<float>>);
 static_assert(!horing::WritableBuffer<std::vector<float>> &&
               !horing::WritableBuffer<const std::vector<float>&>);

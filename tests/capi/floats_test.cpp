@@ -1,4 +1,4 @@
-// What users get of floating point and of averages, as horing.h says it, whatever the calling thread's rounding mode.
+// Results of floating point and of averages, as horing.h defines them, in any rounding mode of the calling thread.
 #include <cfenv>
 #include <cmath>
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// Small calls that repeat, messages that are cut into slices, and what is between them.
+// Small calls that repeat, messages that are cut into slices, and sizes between them.
 constexpr size_t kCounts[] = {1, 7, 1000, 300'000};
 constexpr Meeting kMeetings[] = {Meeting::kInitAll, Meeting::kInitRank};
 
@@ -55,7 +55,7 @@ TEST(Numbers, KeepTheSmallestOnes) {
   expectReduced<uint64_t>({1, 0, 1}, horingFloat64, horingSum, 2);
 }
 
-// Where a rank reads the others' inputs in their place nothing is rounded in between.
+// Where a rank reads the other ranks' inputs in place nothing is rounded in between.
 TEST(Averages, MayLoseTheSmallestNumbers) {
   for (const Meeting meeting : kMeetings)
     for (const size_t count : kCounts)
@@ -71,7 +71,7 @@ TEST(Averages, ScaleFloatsFirstAndLetIntegersWrap) {
   expectReduced<int8_t>({-3, 0}, horingInt8, horingAvg, -1);
 }
 
-// One rank's thread has another environment than the others.
+// One rank's thread has a different environment.
 class Disturbed {
  public:
   Disturbed(bool is_disturbed, int rounding) {

@@ -3,10 +3,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <thread>
 
+#include "../temporary_folder.h"
 #include "ranks.h"
 
 namespace {
@@ -38,7 +43,7 @@ horingResult_t reduceOne(horingComm_t comm) {
   return horingAllReduce(&x, &x, 1, horingFloat, horingSum, comm, nullptr);
 }
 
-// Leaves a child that sleeps, tells its number, and is killed.
+// Leaves a child that sleeps, reports its number, and is killed.
 int dieBeforeItsChild(horingComm_t comm, const Pipe& child_number) {
   if (reduceOne(comm) != horingSuccess) return 2;
   const pid_t child = ::fork();
@@ -50,7 +55,7 @@ int dieBeforeItsChild(horingComm_t comm, const Pipe& child_number) {
   return ::kill(::getpid(), SIGKILL);
 }
 
-// 0: it heard in time that `lost` is lost.
+// 0: it learned in time that `lost` is lost.
 int hearOfIt(horingComm_t comm, int lost) {
   const auto began = std::chrono::steady_clock::now();
   horingResult_t heard = reduceOne(comm);  // may be the one that the other has finished before it died
@@ -110,9 +115,82 @@ TEST(Fork, ChildrenMeetAtTheRendezvousOfTheirParent) {
   }
 }
 
+// What a child does: it is refused the groups of its parent, and has one of its own, over the transport of processes.
+int useOwnGroup(const horingComm_t (&of_parent)[2]) {
+  for (const horingComm_t group : of_parent)
+    if (reduceOne(group) != horingInvalidUsage) return 30;
+  horingUniqueId id;
+  if (horingGetUniqueId(&id) != horingSuccess) return 31;
+  std::atomic<int> done{0};
+  onEveryRank(2, [&](int rank) {
+    if (takePart(id, rank) == 0) ++done;
+  });
+  return done == 2 ? 0 : 32;
+}
+
+// Two groups share the bell of their process, and a thread of each blocks on it again and again, since the other rank is late, while
+// children are forked, use a group of their own and end with their exit handlers.
+int forkWhileGroupsBlock(int rank, const horingUniqueId& id) {
+  constexpr int kRounds = 60, kChildren = 5, kExitCode = 7;
+  horingComm_t groups[2] = {}, later = nullptr;
+  if (horingCommInitRank(&groups[0], 2, id, rank) != horingSuccess) return 10;
+  if (horingCommSplit(groups[0], 0, rank, &groups[1], nullptr) != horingSuccess) return 11;
+  std::atomic<bool> fails{false};
+  const auto meet = [&](horingComm_t group, bool is_late) {
+    for (int round = 0; round < kRounds && !fails; ++round) {
+      if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (reduceOne(group) != horingSuccess) fails = true;
+    }
+  };
+  std::thread first(meet, groups[0], rank == 0), second(meet, groups[1], rank == 1);
+  int code = 0;
+  for (int i = 0; i < kChildren && code == 0; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const int failed = useOwnGroup(groups);
+      std::exit(failed ? failed : kExitCode);
+    }
+    int status = -1;
+    if (::waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != kExitCode) {
+      std::fprintf(stderr, "a child ended with %d\n", status);
+      code = 12;
+    }
+  }
+  first.join();
+  second.join();
+  if (fails) return 13;
+  // The files that later links need are still there.
+  if (horingCommSplit(groups[0], 0, rank, &later, nullptr) != horingSuccess) return 14;
+  if (reduceOne(later) != horingSuccess) return 15;
+  for (const horingComm_t group : {later, groups[1], groups[0]})
+    if (horingCommDestroy(group) != horingSuccess) return 16;
+  return code;
+}
+
+TEST(Fork, ChildrenDoNotDisturbTheGroupsThatShareABell) {
+  if (horing::test::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
+  const horing::test::TemporaryFolder folder;
+  const Setting files("HORING_SHM_DIR", folder.path()), only("HORING_TRANSPORTS", "shm");
+  const Setting at_once("HORING_SPIN_US", "0"), patience("HORING_TIMEOUT_MS", "20000");
+  horingUniqueId id;
+  ASSERT_EQ(horingGetUniqueId(&id), horingSuccess);
+  pid_t ranks[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks[rank] = ::fork();
+    ASSERT_GE(ranks[rank], 0);
+    if (ranks[rank] == 0) ::_exit(forkWhileGroupsBlock(rank, id));
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    int status = -1;
+    ASSERT_EQ(::waitpid(ranks[rank], &status, 0), ranks[rank]);
+    EXPECT_EQ(status, 0) << "rank " << rank;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(Fork, AChildThatLivesOnDoesNotHideThatItsParentIsDead) {
   if (horing::test::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
-  // What a closed connection tells, not what silence does.
+  // The test is about closed connections, not about silence.
   const Setting no_heartbeat("HORING_HEARTBEAT_MS", "0");
   const Setting patience("HORING_TIMEOUT_MS", "20000");
   for (const char* transport : {"shm", "socket"}) {

@@ -1,4 +1,4 @@
-// Operations on a GPU's memory, with a driver that has none: what it calls memory of a GPU crashes whoever touches it but the driver.
+// Operations on GPU memory, with a fake driver without a GPU: its GPU memory crashes all accesses but the driver's.
 #include <atomic>
 #include <chrono>
 #include <limits>
@@ -73,7 +73,7 @@ class GpuBuffers : public Collectives {
 constexpr size_t kSizes[] = {0, 1, 1000, 1'300'003};
 constexpr size_t kBlockSizes[] = {0, 1, 1000, 300'003};
 
-// Two pieces under way on streams, one of what is complete on return, and what hosts may need more for pieces than for all at once.
+// Two pieces in flight on streams, one of a call that is complete on return, and the additional host memory for pieces.
 constexpr uint64_t kMostPinned = 29 << 20;
 
 TEST_P(GpuBuffers, CarryEveryReduction) {
@@ -122,7 +122,7 @@ TEST_P(GpuBuffers, CarryWhatOnlyMoves) {
 TEST_P(GpuBuffers, CarryBlocksThatDiffer) {
   onEveryRank(ranks(), [&](int rank) {
     const horingComm_t comm = this->comm(rank);
-    // Rank r's block has 3 r + 1 elements; between blocks lies what nobody may touch.
+    // Rank r's block has 3 r + 1 elements; the gaps between blocks must not be accessed.
     std::vector<size_t> counts, offsets;
     size_t end = 2;
     for (size_t r = 0; r < size(); ++r) {
@@ -259,7 +259,7 @@ TEST_P(GpuBuffers, CarryLargeMessagesBetweenAll) {
   cuda_.slowCopies(0);
 }
 
-// Each message goes on while the others of its group wait.
+// Each message progresses while the other messages of its group wait.
 TEST_P(GpuBuffers, CarryLargeMessagesThatOthersWaitFor) {
   if (ranks() < 3) return;
   onEveryRank(ranks(), [&](int rank) {
@@ -493,7 +493,7 @@ TEST_P(GpuBuffers, AreOrderedByTheirStream) {
       ASSERT_HORING(
           horingAllReduce(data.data(), data.data(), n, horingInt64, horingSum, comm(rank), stream.get()));
     data.readOn(stream, first);
-    // Another stream's operation comes after those before it on the communicator.
+    // Another stream's operation comes after earlier operations on the communicator.
     const GpuVector<int64_t> mine(cuda_, kGpu, twos);
     ASSERT_HORING(
         horingAllReduce(mine.data(), mine.data(), n, horingInt64, horingSum, comm(rank), other.get()));

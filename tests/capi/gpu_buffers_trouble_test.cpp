@@ -48,7 +48,7 @@ class GpuTrouble : public testing::Test {
       there_{cuda_, kGpu, std::vector<float>(8, 2)};
 };
 
-// With each allocation in turn as the first for which there is no memory: the stream goes on, and both ranks hear of it.
+// Fails each allocation in turn: the stream continues, and both ranks get the error.
 TEST_F(GpuTrouble, OfACallThatRunsOutOfMemoryFreesTheStream) {
   bool ran_out = true;
   for (int64_t enough_for = 0; ran_out; ++enough_for) {
@@ -68,7 +68,7 @@ TEST_F(GpuTrouble, OfACallThatRunsOutOfMemoryFreesTheStream) {
     allocations_left = kNever;
     EXPECT_EQ(ours == horingSuccess, !ran_out) << "memory for " << enough_for;
     if (asyncError(0) == horingSuccess && ran_out) end(0);  // nothing was begun
-    // Which it may have heard before.
+    // The error may have arrived before.
     EXPECT_TRUE(add(1, there_.data(), other.get()) == horingSuccess || ran_out);
     stream.synchronize();
     other.synchronize();
@@ -92,7 +92,7 @@ TEST_F(GpuTrouble, OneThreadDrivesSeveralRanksInAGroup) {
   EXPECT_EQ(device, kGpu);
 }
 
-// What waits on a CUDA stream comes behind the others, which all ranks have called by then.
+// Operations that wait on a CUDA stream come after the others, which all ranks have called by then.
 TEST_F(GpuTrouble, IsNoneInAGroupOfOneThreadOnStreamsOfBothKinds) {
   const GpuStream streams[] = {GpuStream(cuda_, kGpu), GpuStream(cuda_, kGpu)};
   horingStream_t own[2] = {};
@@ -170,7 +170,7 @@ TEST_F(GpuTrouble, OfMemoryOfAnotherContextBindsToNoGpu) {
   EXPECT_EQ(here_.read(), std::vector<float>(8, 3));
 }
 
-// As of cuMemCreate and cudaMallocAsync, beside memory of the primary one.
+// As from cuMemCreate and cudaMallocAsync, next to memory of the primary context.
 TEST_F(GpuTrouble, IsNotMemoryOfNoContext) {
   float sums[8] = {};
   cuda_.setDeviceMemory(sums, sizeof sums, kGpu);
@@ -289,7 +289,7 @@ TEST_F(GpuTrouble, OfTheDriverReachesThePeers) {
   EXPECT_TRUE(refuses(add(1, there_.data(), other.get()), horingRemoteError, "rank 0"));
 }
 
-// Whatever of an operation the stream was told, it does not wait for ever.
+// The stream never waits for ever, whichever part of an operation it got.
 TEST_F(GpuTrouble, OfTheDriverFreesTheStream) {
   const GpuStream stream(cuda_, kGpu);
   const GpuVector<float> large(cuda_, kGpu, std::vector<float>(4'000'000, 1));
@@ -302,7 +302,7 @@ TEST_F(GpuTrouble, OfTheDriverFreesTheStream) {
   while (asyncError(0) == horingSuccess) std::this_thread::yield();
 }
 
-// What it was told before uses pinned memory, which is there for as long as the stream may come to it.
+// Its earlier work uses pinned memory, which exists for as long as the stream may access it.
 TEST_F(GpuTrouble, OfTheDriverFreesNoMemoryUnderAStreamThatIsHeldUp) {
   const GpuStream stream(cuda_, kGpu);
   const GpuVector<float> large(cuda_, kGpu, std::vector<float>(4'000'000, 1));
@@ -354,7 +354,7 @@ TEST_F(GpuMessageTrouble, WithACopyInTheMiddleIsNamed) {
   other.synchronize();
   while (asyncError(0) == horingSuccess || asyncError(1) == horingSuccess) std::this_thread::yield();
   cuda_.fail(nullptr, 0);
-  // Either of them met it.
+  // Either rank may have got the error first.
   const bool sender_did = asyncError(0) == horingUnhandledCudaError;
   EXPECT_EQ(asyncError(sender_did ? 1 : 0), horingRemoteError);
   const char* const what = sender_did ? "rank 0, a message to rank 1: copying between GPU and host"
@@ -365,7 +365,8 @@ TEST_F(GpuMessageTrouble, WithACopyInTheMiddleIsNamed) {
 
 // Which is that copy's, not that of the whole call; and not the peer is named, which has not even called.
 TEST_F(GpuMessageTrouble, WithACopyThatDoesNotEndIsNamedAtTheDeadline) {
-  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs), slots("HORING_SLOTS", "32");
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs),
+      slots("HORING_TESTS_SLOTS", "32");
   for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
   comms_ = makeCommunicators(2, Meeting::kInitAll);
   const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
@@ -420,7 +421,7 @@ TEST_F(HeldDriver, IsLetGoBehindTheDeadline) {
   stream.synchronize();
   while (asyncError(0) == horingSuccess) std::this_thread::yield();
   EXPECT_TRUE(refuses(send(stream.get()), horingTimeout, "CUDA_MODULE_LOADING=EAGER"));
-  // What comes later waits for nothing.
+  // Later operations do not wait.
   stream.synchronize();
 }
 
@@ -449,7 +450,8 @@ class CopyKernel : public GpuMessageTrouble {
   const Setting path_{"HORING_GPU_PATH", "staged"};
 };
 
-// The kernel is loaded, and memory pinned, while another thread records, which forbids both to those that do not say it is no part of that.
+// The kernel is loaded, and memory pinned, while another thread records a graph, which forbids both unless the thread declares them
+// as not part of it.
 TEST_F(CopyKernel, IsMadeWhileAnotherThreadRecords) {
   const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu), recorded(cuda_, kGpu);
   std::atomic<bool> records{false}, is_made{false};
@@ -505,7 +507,7 @@ TEST_F(CopyKernel, NeedsNoDriver) {
   for (const auto* const received : {&target_, &own, &all}) EXPECT_EQ(received->read(), filled(0, kLarge));
 }
 
-// What it was asked for and has not begun is not done any more: the memory may be gone when the stream goes on.
+// Queued operations that have not begun are dropped: the memory may be gone when the stream continues.
 TEST_F(CopyKernel, EndsWithAnAbort) {
   const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu), behind(cuda_, kGpu);
   EXPECT_HORING(send(stream.get()));
@@ -515,12 +517,12 @@ TEST_F(CopyKernel, EndsWithAnAbort) {
   end(0);
   stream.synchronize();
   behind.synchronize();
-  (void)receive(other.get());  // which may have heard of it
+  (void)receive(other.get());  // which may have got the error
   other.synchronize();
   while (asyncError(1) == horingSuccess) std::this_thread::yield();
 }
 
-// A launch returned when the kernel had ended, which waits for what comes after the launch.
+// A launch returned only after the kernel had ended, which waits for work after the launch.
 TEST_F(CopyKernel, IsNotUsedWhereLaunchesBlock) {
   const Setting blocking("CUDA_LAUNCH_BLOCKING", "1");
   const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
@@ -580,7 +582,7 @@ TEST_F(CopyKernel, ThatDoesNotBeginHasADeadline) {
   EXPECT_TRUE(refuses(send(stream.get()), horingTimeout, "HORING_TIMEOUT_MS"));
 }
 
-// Who aborts may free its memory when its stream goes on.
+// After an abort the caller may free its memory when its stream continues.
 TEST_F(GpuMessageTrouble, AbortLetsACopyEnd) {
   const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
   const int copies = cuda_.calls("cuMemcpyAsync");
@@ -588,7 +590,7 @@ TEST_F(GpuMessageTrouble, AbortLetsACopyEnd) {
   EXPECT_HORING(receive(other.get()));
   EXPECT_HORING(send(stream.get()));
   while (cuda_.calls("cuMemcpyAsync") == copies) std::this_thread::yield();
-  // Nobody rings when it is done, so its rank looks again and again; one that slept would look ten times a second or twenty.
+  // No event announces its end, so the rank polls often; a rank that slept would poll ten or twenty times a second.
   const auto begin = std::chrono::steady_clock::now();
   for (const int looks = cuda_.calls("cuEventQuery"); cuda_.calls("cuEventQuery") < looks + 200;)
     std::this_thread::yield();

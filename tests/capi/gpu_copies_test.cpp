@@ -81,7 +81,7 @@ class GpuCopies : public testing::TestWithParam<Place> {
                            stream.get());
   }
 
-  const Setting bytes_{"HORING_GPU_COPY_BYTES", "4000"};
+  const Setting bytes_{"HORING_TESTS_GPU_COPY_BYTES", "4000"};
   const FakeCuda cuda_;
   std::vector<horingComm_t> comms_;
 };
@@ -133,7 +133,7 @@ TEST_P(GpuCopies, AreForLargeOnesAlone) {
   }
 }
 
-// Whoever comes late to the call does with its memory what its stream was told before, and the others wait for it.
+// A rank that calls late still runs the earlier work of its stream, and the other ranks wait for it.
 TEST_P(GpuCopies, WriteToNobodyWhoseStreamHasNotCome) {
   std::atomic<bool> gate{false};
   std::atomic<int> called{0};
@@ -155,7 +155,7 @@ TEST_P(GpuCopies, WriteToNobodyWhoseStreamHasNotCome) {
     mine.writeOn(stream, given);
     ASSERT_HORING(gather(rank, mine.data(), gathered.data(), stream));
     if (++called == ranks()) {
-      // Those that do not wait are done by now.
+      // Ranks that do not wait are done by now.
       for (int look = 0; look < 10; ++look) EXPECT_EQ(gathered.read(), blocks(ranks()));
       gate = true;
     }
@@ -167,7 +167,7 @@ TEST_P(GpuCopies, WriteToNobodyWhoseStreamHasNotCome) {
   });
 }
 
-// What a stream does next finds all blocks, and may write over what it gave.
+// Later work of a stream finds all blocks, and may overwrite the input.
 TEST_P(GpuCopies, AreDoneWhenAnyStreamGoesOn) {
   onEveryRank(ranks(), [&](int rank) {
     const GpuVector<float> gathered(cuda_, gpu(rank), std::vector<float>(all()));
@@ -238,7 +238,7 @@ TEST_P(GpuCopies, ComeInAGroup) {
 
 // There kernels do it, which a replay needs no host for.
 TEST_P(GpuCopies, AreNoPartOfGraphs) {
-  std::barrier all_here(ranks());  // nobody may allocate or look while another thread records
+  std::barrier all_here(ranks());  // no thread may allocate or query while another thread records
   onEveryRank(ranks(), [&](int rank) {
     const GpuVector<float> mine(cuda_, gpu(rank), block(rank)),
         gathered(cuda_, gpu(rank), std::vector<float>(all()));
@@ -277,7 +277,7 @@ class GpuCopyTrouble : public GpuKernelTrouble {
     return horingAllGather(on(rank).data(), gatheredOn(rank).data(), count, horingFloat, comm(rank), stream);
   }
   const GpuVector<float>& gatheredOn(int rank) const { return rank == 0 ? gathered_0_ : gathered_1_; }
-  const Setting bytes_{"HORING_GPU_COPY_BYTES", "1"};
+  const Setting bytes_{"HORING_TESTS_GPU_COPY_BYTES", "1"};
   const GpuVector<float> gathered_0_{cuda_, 0, std::vector<float>(16)},
       gathered_1_{cuda_, 1, std::vector<float>(16)};
 };
@@ -309,7 +309,7 @@ TEST_F(GpuCopyTrouble, OfSizesThatDifferIsNamed) {
   });
 }
 
-// Who comes last copies for all, and launches what all have behind that: on its own stream, if that is the one of each thread.
+// The last rank to call copies for all, and launches the later work of all: on its own stream, if each thread has one.
 TEST_F(GpuCopyTrouble, OfTheStreamOfAnotherThreadIsRefused) {
   begin();
   onEveryRank(2, [&](int rank) {
@@ -361,7 +361,7 @@ TEST_F(GpuCopyTrouble, OfTheDriverReachesAllRanksAndNoStreamWaits) {
   cuda_.fail("cuMemcpyPeerAsync", 2, 1, 1);
   onEveryRank(2, [&](int rank) {
     const GpuStream stream(cuda_, rank);
-    // Of the one that made the copies, or as the other hears of it.
+    // The error of the rank that made the copies, or the report of it.
     EXPECT_NE(gather(rank, 8, stream.get()), horingSuccess);
     const std::string text = horingGetLastError(nullptr);
     EXPECT_NE(text.find("copying from GPU 1 to GPU 0: the CUDA driver says CUDA_ERROR_OUT_OF_MEMORY"),

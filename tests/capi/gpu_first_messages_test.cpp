@@ -37,7 +37,7 @@ class GpuFirstMessages : public GpuProcesses {
     exchangeMessagesTwice();
     cuda_.fail(nullptr, 0);
   }
-  // Which use kernels to copy, but not for what is complete on return.
+  // They use kernels to copy, but not for calls that are complete on return.
   void expectHosts() {
     const int launches = cuda_.launches();
     exchangeMessages({});
@@ -169,7 +169,7 @@ TEST_F(GpuFirstMessages, DISABLED_HangsWhileAllAgree) {
   for (;;) ::pause();
 }
 
-// Rank 0 of two, beside that one.
+// Rank 0 of two, next to the first communicator.
 class GpuFirstMessagesTrouble : public GpuFirstMessages {
  protected:
   void TearDown() override {
@@ -185,7 +185,7 @@ class GpuFirstMessagesTrouble : public GpuFirstMessages {
     const CurrentGpu current(cuda_, 0);
     return horingCommInitRankConfig(&comm_, membership.ranks, membership.id, 0, config);
   }
-  // Without waiting for it: on return the ranks have told each other how they open each other's memory.
+  // Without waiting for it: on return the ranks have exchanged how they open each other's memory.
   void beginToMake() {
     horingConfig_t config = HORING_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -280,7 +280,7 @@ TEST_F(GpuFirstMessagesOfNodesTrouble, IsNoneForThreadsOfAGroup) {
   expectKernels();
 }
 
-// Whatever one of them does not get, the communicator is made, and messages arrive.
+// Whichever allocation fails, the communicator is made, and messages arrive.
 TEST_F(GpuFirstMessagesOfNodesTrouble, OfMemoryIsNoneForTheMakingOfACommunicator) {
   for (const auto& [function, most] :
        {std::pair("cuMemAlloc", 3), std::pair("cuMemHostAlloc", 12), std::pair("cuModuleLoadData", 9)})
@@ -303,7 +303,7 @@ TEST_F(GpuFirstMessagesOfNodesTrouble, OfMemoryLeavesTheGpuToTheFirstOperation) 
   });
 }
 
-// Nobody takes memory for what cannot be, and with GPUs of their own kernels serve them later.
+// No rank allocates for kernels that cannot run; with one GPU each, kernels serve them later.
 TEST_F(GpuFirstMessagesOfNodesTrouble, OfProcessesThatHaveTheSameGpuCurrentIsLeftToTheFirstCollective) {
   meetOn([](int) { return 0; });
   EXPECT_LT(memoryBytes(), 1U << 20);

@@ -21,8 +21,8 @@ using horing::test::GpuStream;
 using horing::test::GpuVector;
 using horing::test::PinnedVector;
 
-// How the ranks of a communicator lie on GPUs. `transports`: every rank is a node of its own, and reaches the others over these; null:
-// all are threads of one process.
+// Where the ranks of a communicator are. `transports`: every rank is a node, and they are linked by these; null: all are threads of
+// one process.
 struct Place {
   int ranks;
   int gpus;
@@ -46,7 +46,7 @@ class GpuKernels : public testing::TestWithParam<Place> {
     ASSERT_TRUE(cuda_.loaded());
     cuda_.setKernels(&horing::test::emulatedKernels());
     const Setting algorithm("HORING_ALGO", GetParam().algorithm),
-        proxies("HORING_GPU_PROXIES", GetParam().proxies);
+        proxies("HORING_TESTS_GPU_PROXIES", GetParam().proxies);
     comms_ = areNodes() ? makeNodes(ranks(), GetParam().transports)
                         : makeCommunicators(ranks(), Meeting::kInitAll);
     // Whatever goes through the host needs pinned memory for its pieces.
@@ -284,8 +284,8 @@ TEST_P(GpuKernels, MultiplyByAScalarThatACallBeforeHasMade) {
   });
 }
 
-// Operations of two streams of one rank come one after the other, whatever holds a stream up.
-// A sum in which every rank scales what it gives, with the scalar wherever it may be.
+// Operations of two streams of one rank run one after the other, whatever delays a stream. A sum in which every rank scales its
+// input, with the scalar in any memory.
 TEST_P(GpuKernels, AreOrderedByTheirStreams) {
   onEveryRank(ranks(), [&](int rank) {
     const size_t n = 5000;
@@ -318,8 +318,8 @@ TEST_P(GpuKernels, AreOrderedByTheirStreams) {
   });
 }
 
-// Also of the streams of two threads, which both call theirs cudaStreamPerThread: one after the other, if not for ranks that share a
-// GPU, where it would be another stream for whoever launches for all.
+// Also for the streams of two threads, which both use cudaStreamPerThread: one after the other, except for ranks that share a GPU,
+// where the launching thread would use a different stream.
 TEST_P(GpuKernels, AreOrderedOnTheStreamOfEachThread) {
   constexpr size_t n = 5000;
   const bool are_shared = ranks() > std::min(GetParam().gpus, cuda_.gpus());
@@ -366,7 +366,7 @@ TEST_P(GpuKernels, AreOrderedOnTheStreamOfEachThread) {
   });
 }
 
-// Those on a stream of this library are launched by its thread, and yet in the order of the calls on every rank.
+// Operations on a stream of this library are launched by its thread, but in the order of the calls on every rank.
 TEST_P(GpuKernels, KeepTheOrderOfCallsOnStreamsOfEitherKind) {
   onEveryRank(ranks(), [&](int rank) {
     const size_t n = 300;
@@ -496,7 +496,7 @@ TEST_P(GpuKernels, OfAGroupGiveWhatTheHostGives) {
   });
 }
 
-// One thread, all ranks: whoever waited for a call without a stream before it makes the others' would wait for ever.
+// One thread, all ranks: waiting for a call without a stream before making the other ranks' calls would deadlock.
 TEST_P(GpuKernels, OfAGroupAreOnStreamsAndOnNone) {
   std::vector<std::unique_ptr<GpuVector<float>>> now, later;
   std::vector<std::unique_ptr<GpuStream>> streams;
@@ -516,7 +516,7 @@ TEST_P(GpuKernels, OfAGroupAreOnStreamsAndOnNone) {
                                     streams[static_cast<size_t>(rank)]->get()));
     }
   };
-  // A process, as a node has one, has a thread and a group of its own.
+  // A process, as a node has one, with one thread and its own group.
   if (areNodes()) {
     onEveryRank(ranks(), [&](int rank) {
       ASSERT_HORING(horingGroupStart());
@@ -601,7 +601,7 @@ constexpr Place kNodes[] = {
     {2, 2, "shm,socket"}, {3, 3, "shm,socket", "auto", "3"}, {4, 4, "socket"}, {2, 2, "socket", "auto", "3"}};
 INSTANTIATE_TEST_SUITE_P(Nodes, GpuKernels, testing::ValuesIn(kNodes));
 
-// Streams order them, though the buffers are those of another rank's call.
+// Streams order them, though the buffers belong to another rank's call.
 TEST(GpuOneLaunch, KeepsCallsApartOfWhichOneReadsWhatAnotherRanksHasWritten) {
   const FakeCuda cuda;
   if (cuda.gpus() == 0) GTEST_SKIP() << "no GPU here";
@@ -631,7 +631,8 @@ TEST(GpuOneLaunch, KeepsCallsApartOfWhichOneReadsWhatAnotherRanksHasWritten) {
   cuda.setKernels(nullptr);
 }
 
-// With as many blocks as there are, which is 16 on this GPU. Where HORING_ALGO names the ring, each of its two lanes has half of them.
+// With the largest number of blocks, which is 16 on this GPU. If HORING_ALGO names the ring, each of its two lanes has half of
+// them.
 TEST(GpuRing, IsInOneLane) {
   if (FakeCuda::isReal()) GTEST_SKIP() << "a driver does not tell grids";
   const FakeCuda cuda;
@@ -689,7 +690,7 @@ class GpuGraph : public testing::Test {
 
 // Each replay reads the scalar anew.
 TEST_F(GpuGraph, ReplaysReadAScalarOnTheGpu) {
-  std::barrier all_here(2);  // nobody may allocate or look while another thread records
+  std::barrier all_here(2);  // no thread may allocate or query while another thread records
   onEveryRank(2, [&](int rank) {
     const horingComm_t comm = comms_[static_cast<size_t>(rank)];
     const GpuVector<float> data(cuda_, rank, std::vector<float>(3000, 1)), scalar(cuda_, rank, {2});
@@ -721,7 +722,7 @@ TEST_F(GpuGraph, ReplaysOperations) {
 
 // A graph may have calls of one communicator on several streams: its kernels use the same queues, so they must not run at once.
 TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
-  std::barrier all_here(2);  // nobody may allocate or look while another thread records
+  std::barrier all_here(2);  // no thread may allocate or query while another thread records
   onEveryRank(2, [&](int rank) {
     constexpr size_t kCount = 100'000;  // more than the parts of one call take, so that both meet at queues
     const horingComm_t comm = comms_[static_cast<size_t>(rank)];
@@ -753,7 +754,7 @@ TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
   });
 }
 
-// Whose fault it is the caller hears, and the communicator goes on.
+// The error names the cause, and the communicator can still be used.
 TEST(GpuRecording, ThatWasBrokenOffRefusesCalls) {
   const FakeCuda cuda;
   if (FakeCuda::isReal()) GTEST_SKIP() << "a recording that ends in an error is no graph to be made";

@@ -24,10 +24,10 @@ std::vector<float> message(int from, int to, size_t count) {
   return values;
 }
 
-// Ranks that are threads, each with a GPU of its own.
+// Ranks that are threads, each with its own GPU.
 class GpuMessageRanks : public testing::Test {
  protected:
-  // `transports`: each is a node of its own, and they reach each other by these alone.
+  // `transports`: each rank is a node, and these are their only links.
   explicit GpuMessageRanks(int ranks, const char* transports = nullptr)
       : ranks_(ranks), transports_(transports) {}
   void SetUp() override {
@@ -64,7 +64,7 @@ class GpuMessageRanks : public testing::Test {
                        std::make_unique<Floats>(cuda_, rank, std::vector<float>(count, -1))});
     return boxes;
   }
-  // In a group: each on the stream that `stream(peer)` says.
+  // In a group: each on the stream given by `stream(peer)`.
   template <typename Stream>
   void exchange(int rank, const std::vector<Box>& boxes, size_t count, const Stream& stream) {
     EXPECT_HORING(horingGroupStart());
@@ -144,7 +144,7 @@ TEST_P(GpuMessages, OfOneGroupMayBeOnSeveralStreams) {
   });
 }
 
-// Between two ranks alone, while the others call nothing.
+// Between two ranks alone, while the others make no call.
 TEST_P(GpuMessages, NeedNoCallOfOthersAndComeInOrder) {
   begin();
   constexpr size_t count = 5000;
@@ -283,7 +283,7 @@ TEST_P(GpuMessages, GoThroughHostsBeforeTheFirstCollective) {
   round();
 }
 
-// A rank may be told that kernels serve all while another has not come to that yet, and the message before goes by hosts at both.
+// A rank may learn that kernels serve all ranks before another one does; the message before goes through the hosts at both ends.
 TEST_P(GpuMessages, MeetWhereOneRankIsAheadOfTheFirstCollective) {
   constexpr size_t count = 3000;
   const auto meet = [&](int rank, bool is_late) {
@@ -376,7 +376,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, GpuMessages, testing::ValuesIn(kRanks), nameOf);
 
 TEST_P(GpuMessagesInGraphs, AreReplayed) {
   begin();
-  std::barrier all_here(ranks());  // nobody may allocate or look while another thread records
+  std::barrier all_here(ranks());  // no thread may allocate or query while another thread records
   onEveryRank(ranks(), [&](int rank) {
     constexpr size_t count = std::max<size_t>(kCounts[std::size(kCounts) - 1], 20'000);
     const GpuStream stream(cuda_, rank);
@@ -459,7 +459,7 @@ TEST_P(GpuMessagesInGraphs, MayComeBetweenOthers) {
 constexpr World kWorlds[] = {{2, nullptr}, {4, nullptr}, {2, "shm,socket"}, {4, "socket"}};
 INSTANTIATE_TEST_SUITE_P(Ranks, GpuMessagesInGraphs, testing::ValuesIn(kWorlds), nameOf);
 
-// Who is alone has nobody to agree with.
+// A single rank needs no agreement.
 TEST(GpuMessagesOfOne, ArePartOfGraphs) {
   const FakeCuda cuda;
   if (cuda.gpus() < 1) GTEST_SKIP() << "no GPU here";
@@ -511,7 +511,7 @@ TEST_F(GpuMessageTrouble, OfSizesThatDifferIsNamed) {
   stream.synchronize();
   other.synchronize();
   EXPECT_TRUE(refuses(add(1, on_1_.data(), other.get()), horingInvalidUsage,
-                      "a message of 32 bytes from rank 0 was expected, and one of 24 bytes came"));
+                      "a message of 32 bytes from rank 0 was expected, and one of 24 bytes arrived"));
   EXPECT_NE(heardError(0), horingSuccess);
 }
 

@@ -36,7 +36,8 @@ class GpuNodeTrouble : public GpuKernelTrouble {
   }
 };
 
-// The thread that carries messages hears of a kernel before the launch, which returns when that has ended; else it sleeps half a second.
+// The proxy thread learns of a kernel before the launch, which returns when the kernel has ended; otherwise it sleeps half a
+// second.
 TEST_F(GpuNodeTrouble, IsNoneWhereLaunchesBlock) {
   begin();
   const Setting blocking("CUDA_LAUNCH_BLOCKING", "1");
@@ -64,7 +65,7 @@ TEST_F(GpuNodeTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
   expectNamedWhoNeverReplays();
 }
 
-// A kernel waits for what no other sends, and nobody would look after it.
+// A kernel waits for a message that is never sent, and nothing else would detect that.
 TEST_F(GpuNodeTrouble, OfARecordedMessageThatNeverComesEndsAtTheDeadlineAndReachesAll) {
   const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   begin();
@@ -106,7 +107,7 @@ TEST_F(GpuNodeTrouble, OfQueuesForRecordedMessagesThatFindNoMemoryReachesAll) {
   EXPECT_EQ(heardError(2), horingRemoteError);
 }
 
-// The queue of the receiver and the link are full: who leaves waits until all of the rest is on its way, and what is arrives.
+// The queue of the receiver and the link are full: a rank that leaves waits until all the rest is on its way, and that arrives.
 TEST_F(GpuNodeTrouble, IsNoneWhereASenderOfRecordedMessagesLeavesBeforeTheyAreReceived) {
   constexpr int kMessages = 20;
   for (const char* const transports : {"shm", "socket"}) {
@@ -158,7 +159,7 @@ TEST_F(GpuNodeTrouble, OfAPeerThatNeverComesEndsAtTheDeadlineAndReachesIt) {
   const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   begin();
   expectNamedWhoNeverComes();
-  // Before, it would have a result: rank 0 has sent what it had.
+  // Before, it would have a result: rank 0 has sent its data.
   EXPECT_NE(heardError(1), horingSuccess);
   EXPECT_NE(add(1, on_1_.data(), nullptr), horingSuccess);
 }
@@ -203,7 +204,7 @@ TEST_F(GpuNodeTrouble, IsNoneWhereARankAloneMovesNothing) {
   expectSums("after nothing");
 }
 
-// A rank that is done may go: what it has sent arrives, and those that are not done go on.
+// A finished rank may leave: its messages arrive, and the other ranks continue.
 TEST_F(GpuNodeTrouble, IsNoneWhereARankLeavesWhenItIsDone) {
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);
@@ -253,7 +254,7 @@ TEST_F(GpuNodeTrouble, WithKernelsOfOneRankIsNoneForTheHostsOfAll) {
   constexpr std::pair<const char*, int> kTroubles[] = {
       {"cuModuleLoadData", 218}, {"cuMemAlloc", 2}, {"cuDeviceGetUuid", 1}};
   for (const auto& [function, error] : kTroubles)
-    for (const int successes : {0, 1}) {  // those of one rank
+    for (const int successes : {0, 1}) {  // of one rank
       meet();
       cuda_.fail(function, error, successes);
       onEveryRank(
@@ -265,11 +266,11 @@ TEST_F(GpuNodeTrouble, WithKernelsOfOneRankIsNoneForTheHostsOfAll) {
     }
 }
 
-// Of three ranks, each of which takes memory a few times: whatever one of them does not get, messages arrive.
+// Three ranks, each of which allocates a few times: whichever allocation fails, messages arrive.
 TEST_F(GpuNodeTrouble, WithMemoryForMessagesOfOneRankIsNoneForTheMessagesOfAll) {
   for (int successes = 0; successes < 18; ++successes) {
     comms_ = makeNodes(3, "shm,socket");
-    // What is to be there before any kernel.
+    // What must exist before any kernel runs.
     onEveryRank(3, [&](int rank) {
       const GpuVector<float> to_self(cuda_, rank, std::vector<float>(8, 1));
       EXPECT_HORING(horingGroupStart());
@@ -296,7 +297,7 @@ TEST_F(GpuNodeTrouble, WithMemoryForMessagesOfOneRankIsNoneForTheMessagesOfAll) 
   }
 }
 
-// A kernel waits for a message of one that has left, which no deadline need tell.
+// A kernel waits for a message of a rank that has left; this is detected before any deadline.
 TEST_F(GpuNodeTrouble, OfARankThatLeftInsteadOfSendingIsNamed) {
   begin();
   const GpuStream stream(cuda_, 0);
@@ -307,8 +308,8 @@ TEST_F(GpuNodeTrouble, OfARankThatLeftInsteadOfSendingIsNamed) {
 }
 
 TEST_F(GpuNodeTrouble, HaveAsManySlotsAsTransportsTake) {
-  const Setting window("HORING_WINDOW", "64"), slots("HORING_SLOTS", "128"),
-      more("HORING_SOCKET_SLOTS", "128");
+  const Setting window("HORING_TESTS_WINDOW", "64"), slots("HORING_TESTS_SLOTS", "128"),
+      more("HORING_TESTS_SOCKET_SLOTS", "128");
   begin();
   replaySums(cuda_, comms_);
 }
@@ -354,7 +355,7 @@ class GpuProcess : public GpuProcesses {
     EXPECT_EQ(sum.read(), std::vector<float>(n, expected));
     EXPECT_EQ(gathered.read(), std::vector<float>(n * ranks, expected / static_cast<float>(ranks)));
   }
-  // With every rank at once, those of other nodes too, though no host copies anything.
+  // With every rank at once, including ranks on other nodes, though no host copies anything.
   void replayMessages() {
     const size_t n = 150'001;
     const auto ranks = static_cast<size_t>(me_.ranks);
@@ -428,16 +429,16 @@ class GpuProcess : public GpuProcesses {
     EXPECT_HORING(add(GpuVector<float>(cuda_, me_.rank, {1}), 1, nullptr));
     exchangeMessagesTwice();
     replayMessages();
-    // Rank 3 has no part in that, and leaves while the others are at it.
+    // Rank 3 does not take part, and leaves while the others are communicating.
     passAround();
   }
-  // As rank 0, beside others that run collectives: what kernels took.
+  // As rank 0, next to others that run collectives: the traffic of kernels.
   uint64_t bytesOfKernels(int ranks) {
     host("GpuProcess.DISABLED_RunsCollectives", ranks);
     const uint64_t before = memoryBytes();
     runCollectives();
     const uint64_t taken = memoryBytes() - before;
-    // Who leaves now finds that the others have closed its memory.
+    // A rank that leaves now finds that the others have closed its memory.
     for (const auto& other : others_) EXPECT_EQ(other->wait(), 0);
     EXPECT_HORING(horingCommDestroy(std::exchange(comm_, nullptr)));
     others_.clear();
@@ -466,7 +467,7 @@ TEST_F(GpuProcess, DISABLED_RunsCollectives) {
 
 TEST_F(GpuProcess, ReachesTheGpusOfOthersOfItsNodeWithoutTheHost) {
   const int live = cuda_.live();
-  // Of the GPU 32 MiB, and of the host what says that kernels run, but no queues, and no connections.
+  // 32 MiB of the GPU, and host memory that shows running kernels, but no queues and no connections.
   for (const int ranks : {2, 3, 4}) EXPECT_LT(bytesOfKernels(ranks), (33U << 20) + (1U << 16)) << ranks;
   EXPECT_EQ(cuda_.live(), live);
 }
@@ -496,7 +497,7 @@ TEST_F(GpuProcess, SendsMessagesToItsNodeAndToAnotherInOneGroup) {
   expectOthersEndWell();
 }
 
-// Links between hosts have so few channels, and queues between kernels need none of them.
+// Links between hosts have few channels; queues between kernels need none of them.
 TEST_F(GpuProcess, HasMorePartsThanLinksHaveChannelsWhereAllRanksAreNeighbors) {
   for (const int ranks : {2, 4}) EXPECT_GT(partsOfKernels(ranks), 4) << ranks;
   cuda_.fail("cuIpcGetMemHandle", 1);
@@ -515,7 +516,7 @@ TEST_F(GpuProcess, DISABLED_RunsCollectivesOfTwoNodes) {
 TEST_F(GpuProcess, HasMorePartsInRingsThatReachOtherNodes) {
   if (horing::test::kThreadSanitizer) GTEST_SKIP() << kOrderOfOthers;
   const auto partsOf = [&](const char* algorithm, const std::string& plan, const char* proxies) {
-    const Setting forced("HORING_ALGO", algorithm), several("HORING_GPU_PROXIES", proxies);
+    const Setting forced("HORING_ALGO", algorithm), several("HORING_TESTS_GPU_PROXIES", proxies);
     return toldBehind(plan, [&] {
       hostTwoNodes("GpuProcess.DISABLED_RunsCollectivesOfTwoNodes");
       runCollectives();
@@ -598,7 +599,7 @@ TEST_F(GpuProcess, DISABLED_SendsOnceAndDiesLater) {
   ::raise(SIGKILL);
 }
 
-// Whoever looks after kernels has gone to sleep by then, and sees that some run: also those that a graph replays.
+// The thread that watches kernels sleeps by then, and sees that some run, including kernels that a graph replays.
 TEST_F(GpuProcess, ThatDiesEndsTheKernelsThatWaitForItsMessages) {
   for (const bool is_replayed : {false, true}) {
     host("GpuProcess.DISABLED_SendsOnceAndDiesLater");

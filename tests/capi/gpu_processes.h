@@ -1,5 +1,5 @@
 #pragma once
-// Ranks that are processes of this machine, each with a GPU of the fake driver of its own.
+// Ranks that are processes of this machine, each with its own GPU of the fake driver.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ class OtherProcess {
   OtherProcess(const OtherProcess&) = delete;
   OtherProcess& operator=(const OtherProcess&) = delete;
   ~OtherProcess() { (void)wait(); }
-  // What waitpid() tells of its end.
+  // The status from waitpid() after its end.
   int wait() {
     if (process_ > 0) {
       EXPECT_GT(::waitpid(std::exchange(process_, 0), &status_, 0), 0);
@@ -72,7 +72,7 @@ class OtherProcess {
   int status_ = -1;
 };
 
-// One of them, which may be the host of the others.
+// One of the processes, which may be the parent of the others.
 class GpuProcesses : public testing::Test {
  protected:
   void SetUp() override {
@@ -89,7 +89,7 @@ class GpuProcesses : public testing::Test {
     me_ = membership;
     ASSERT_HORING(horingCommInitRank(&comm_, me_.ranks, me_.id, me_.rank));
   }
-  // As rank 0 of so many, the others run that test.
+  // As rank 0 of so many; the others run that test.
   void host(const char* test, int ranks = 2) {
     Membership membership{{}, 0, ranks};
     ASSERT_HORING(horingGetUniqueId(&membership.id));

@@ -27,8 +27,8 @@ inline std::vector<horingComm_t> makeNodes(int ranks, const char* transports) {
   return comms;
 }
 
-// What a call has recorded from a stream, to be replayed there. Its GPU must be current. Meanwhile nobody may allocate, look, or launch
-// a graph for the first time; or `kThreadLocal`: this thread may not.
+// The work that a call has recorded from a stream, to be replayed there. Its GPU must be current. While it records no thread may
+// allocate, query, or launch a graph for the first time; with `kThreadLocal` only this thread may not.
 class RecordedGraph {
  public:
   enum Mode : int { kGlobal = 0, kThreadLocal = 1 };
@@ -49,7 +49,7 @@ class RecordedGraph {
   RecordedGraph(const RecordedGraph&) = delete;
   RecordedGraph& operator=(const RecordedGraph&) = delete;
 
-  // Makes it ready; a driver may do so only while kernels of nobody wait for this one.
+  // Makes it ready; a driver may do so only while no running kernels wait for this thread.
   void instantiate() const {
     if (executable_) return;
     const auto current = stream_.use();
@@ -69,9 +69,9 @@ class RecordedGraph {
   mutable void* executable_ = nullptr;
 };
 
-// Two ranks: each records two sums of ones into a graph of its own, runs nothing by that, and replays it three times.
+// Two ranks: each records two sums of ones into a graph, which runs nothing, and replays it three times.
 inline void replaySums(const horing::test::FakeCuda& cuda, const std::vector<horingComm_t>& comms) {
-  std::barrier all_here(2);  // nobody may allocate or look while another thread records
+  std::barrier all_here(2);  // no thread may allocate or query while another thread records
   onEveryRank(2, [&](int rank) {
     const std::vector<int64_t> ones(3000, 1);
     const horing::test::GpuVector<int64_t> data(cuda, rank, ones);
@@ -93,7 +93,7 @@ inline void replaySums(const horing::test::FakeCuda& cuda, const std::vector<hor
   });
 }
 
-// Two of them, for what may go wrong.
+// Two of them, for failures.
 class GpuKernelTrouble : public testing::Test {
  protected:
   void SetUp() override {
@@ -111,15 +111,15 @@ class GpuKernelTrouble : public testing::Test {
   horingResult_t add(int rank, float* data, void* stream) {
     return horingAllReduce(data, data, 8, horingFloat, horingSum, comm(rank), stream);
   }
-  // The first operation of both, each on a GPU of its own, so that those after it wait for nothing on the host.
+  // The first operation of both, each on its own GPU, so that later ones do not wait on the host.
   void begin() {
     meet();
     onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
   }
-  // One rank fails to make its part of a plan when most of it is there: hosts carry that operation out, and kernels what comes later,
-  // which finds room for as much again.
+  // One rank fails to make its part of a plan when most of it exists: hosts run that operation, and kernels run later ones, which
+  // find room for as much again.
   void expectKernelsAfterAPlanThatIsRefused() {
-    const Setting window("HORING_WINDOW", "14"), slots("HORING_SLOTS", "16"),
+    const Setting window("HORING_TESTS_WINDOW", "14"), slots("HORING_TESTS_SLOTS", "16"),
         algorithm("HORING_ALGO", "ring");
     meet();
     cuda_.fail("cuMemcpyAsync", 2, 28, 1);

@@ -67,7 +67,7 @@ TEST_F(GpuReserveTrouble, IsNoneWhereOneIsMadeWhileKernelsOfAnotherWaitForThatTh
   useOthers();
   destroyOthers();
   makeOthers();
-  // Both run at once, so each has data of its own.
+  // Both run at once, so each has its own data.
   const std::vector<float> ones(8, 1);
   const GpuVector<float> data[] = {{cuda_, 0, ones}, {cuda_, 1, ones}};
   cuda_.waitForKernels(FakeCuda::kAllocations);
@@ -98,7 +98,7 @@ TEST_F(GpuReserveTrouble, IsNoneWithMemoryWhereManyComeAndGo) {
   EXPECT_GT(live, before);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(comeAndGo(), live);
   EXPECT_EQ(cuda_.calls("cuMemAlloc") + cuda_.calls("cuMemHostAlloc"), allocations);
-  // Nobody has any left then.
+  // No rank has any left then.
   for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
   EXPECT_EQ(cuda_.live(), before);
 }

@@ -78,7 +78,7 @@ TEST(GpuSettings, ThatLeaveAllToHostsWarnOnceWhereGpusDoNotReachEachOther) {
   cuda.fail(nullptr, 0);
 }
 
-// Threads that met by an ID have none, which only those are told who want them.
+// Threads that met by an ID have none: they are created only for callers that ask for them.
 TEST(GpuSettings, OfOptionsSayWhetherKernelsAreWanted) {
   const FakeCuda cuda;
   cuda.setKernels(&horing::test::emulatedKernels());

@@ -34,10 +34,10 @@ TEST_F(GpuKernelTrouble, AbortEndsTheKernelsOfAllRanks) {
   EXPECT_EQ(on_0_.read(), threes.values());
 }
 
-// The program of the rank whose GPU failed may never ask, and the others' kernels would wait for its.
+// The program of the rank whose GPU failed may never ask, and the other ranks' kernels would wait for its kernel.
 TEST_F(GpuKernelTrouble, OfOneGpuIsToldToTheOthersWithoutACall) {
   begin();
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // nobody looks for those kernels any more
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // no thread watches those kernels any more
   const GpuStream stream(cuda_, 0);
   cuda_.fail("cuEventQuery", 700, 0, 1);
   EXPECT_HORING(add(0, on_0_.data(), stream.get()));
@@ -94,7 +94,7 @@ TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
               "all_reduce (8 x float32, max)"));
 }
 
-// In the mode in which no thread may look at a stream unless it says that this is no part of a graph.
+// In the mode in which no thread may query a stream unless it declares that as not part of a graph.
 TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAThreadRecords) {
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1), recorded(cuda_, 2);
@@ -107,7 +107,7 @@ TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAThreadRecords) {
   });
 }
 
-// Which ends: it may be one that waits for another rank, and these are to hear of it now.
+// The kernel ends: it may wait for another rank, and the other ranks must learn of the failure now.
 TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAnotherThreadIsInACall) {
   begin();
   float received = 0;
@@ -133,7 +133,7 @@ TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAnotherThreadIsInACall) {
       << horingGetLastError(comm(0));
   cuda_.fail(nullptr, 0);
   inside.join();
-  // Both have failed by now, and all ranks end with what the rendezvous heard first.
+  // Both have failed by now, and all ranks end with the first error that the rendezvous received.
   EXPECT_TRUE(ended == horingUnhandledCudaError || ended == horingRemoteError) << ended;
   EXPECT_EQ(asyncError(0), ended);
   EXPECT_NE(heardError(1), horingSuccess);
@@ -154,7 +154,7 @@ TEST_F(GpuKernelTrouble, OfRanksThatShareAGpuAndCallDifferentThingsIsNamed) {
   });
 }
 
-// Who waits for another rank on the host hears when that is gone, and says whom it waited for when it never comes.
+// A rank that waits for another one on the host learns when that is lost, and names it if it never calls.
 TEST_F(GpuKernelTrouble, OfAPeerEndsTheWaitForItsFirstOperation) {
   meet();
   std::thread ends([&] { EXPECT_HORING(horingCommAbort(std::exchange(comms_[1], nullptr))); });
@@ -163,7 +163,7 @@ TEST_F(GpuKernelTrouble, OfAPeerEndsTheWaitForItsFirstOperation) {
   ends.join();
 }
 
-// Where the list of horingCommInitAll tells all GPUs, no call waits for another rank's first one: the ranks have met.
+// Where the list of horingCommInitAll names all GPUs, no call waits for another rank's first one: the ranks have met.
 TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesKeepsNoCallWhereAllGpusAreKnown) {
   const Setting timeout("HORING_TIMEOUT_MS", "20000");  // of a call that waits
   const int gpus[] = {0, 1};
@@ -179,7 +179,7 @@ TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesKeepsNoCallWhereAllGpusAreKnown) {
       EXPECT_HORING(horingGroupEnd());
       EXPECT_HORING(add(0, on_0_.data(), stream.get()));
     }
-    // What is on the stream waits, until another thread ends it.
+    // Work on the stream waits until another thread ends it.
     std::thread([&] { EXPECT_HORING(horingCommAbort(std::exchange(comms_[0], nullptr))); }).join();
     stream.synchronize();
     EXPECT_HORING(horingCommAbort(std::exchange(comms_[1], nullptr)));
@@ -198,7 +198,7 @@ TEST_F(GpuKernelTrouble, OfAPeerThatSharesTheGpuIsNamedAtTheDeadline) {
   stream.synchronize();
 }
 
-// Their kernel comes onto the streams when the last of them has called.
+// Their kernel is launched onto the streams when the last rank has called.
 TEST_F(GpuKernelTrouble, IsNoneForMessagesInAGroupOfRanksThatShareAGpu) {
   const Setting timeout("HORING_TIMEOUT_MS", "20000");
   meet();
@@ -223,7 +223,7 @@ TEST_F(GpuKernelTrouble, OfAnotherGpuIsRefused) {
   onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
 }
 
-// Both wait for messages of the other, and none is sent that could tell.
+// Both wait for messages of the other, and neither is sent.
 TEST_F(GpuKernelTrouble, OfCallsThatWaitForEachOtherIsNamed) {
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);
@@ -238,7 +238,7 @@ TEST_F(GpuKernelTrouble, OfCallsThatWaitForEachOtherIsNamed) {
                       "sum, root 1)"));
 }
 
-// A folder that a setting names, and what is written there.
+// A folder named by a setting, and the files written there.
 class WrittenFolder {
  public:
   explicit WrittenFolder(const char* setting) : setting_(setting, folder_.path().c_str()) {}
@@ -334,7 +334,7 @@ TEST_F(GpuKernelTrouble, OfOneThreadWithSeveralGpusIsNamedWhereLaunchesBlock) {
   EXPECT_HORING(add(0, on_0_.data(), stream.get()));
   EXPECT_HORING(add(1, on_1_.data(), other.get()));
   EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "CUDA_LAUNCH_BLOCKING is set"));
-  // Nothing sticks, and threads of their own may.
+  // No error is sticky, and the ranks' own threads may continue.
   onEveryRank(2, [&](int rank) {
     EXPECT_HORING(add(rank, on(rank).data(), (rank == 0 ? stream : other).get()));
     EXPECT_EQ(on(rank).read(), std::vector<float>(8, 4));
@@ -370,7 +370,7 @@ TEST_F(GpuKernelTrouble, OfStreamsOfGreenContextsIsNone) {
   });
 }
 
-// In the mode in which no thread may allocate or give back, unless it says that this is no part of a graph.
+// In the mode in which no thread may allocate or free, unless it declares that as not part of a graph.
 TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
   const GpuStream stream(cuda_, 0);
   const int live = cuda_.live();
@@ -447,7 +447,7 @@ TEST_F(GpuKernelTrouble, IsNoneWithKernelsThatAnotherCommunicatorHasLoaded) {
   for (const horingComm_t other : others) EXPECT_HORING(horingCommDestroy(other));
 }
 
-// An allocation may wait for kernels that run, which may wait for what this thread, or one that it holds up, launches next.
+// An allocation may wait for running kernels, which may wait for a later launch of this thread, or of one that it blocks.
 TEST_F(GpuKernelTrouble, IsNoneWhereNothingCanBeAllocatedAfterTheFirst) {
   begin();
   cuda_.fail("cuMemHostAlloc", 2);
@@ -474,7 +474,7 @@ TEST_F(GpuKernelTrouble, WithKernelsIsNoneForTheHost) {
     int error;
     int successes = 0;
   };
-  // Two events are those of the way through the host.
+  // Two events belong to the path through the host.
   constexpr Trouble kTroubles[] = {{"cuModuleLoadData", 218},
                                    {"cuDeviceCanAccessPeer", 1},
                                    {"cuCtxEnablePeerAccess", 2},

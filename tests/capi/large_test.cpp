@@ -25,7 +25,7 @@ uint64_t availableKb() {
   return 0;
 }
 
-// Tells neighbours apart, and i from i + 2^31 and i + 2^32.
+// Differs for neighbours, and for i, i + 2^31 and i + 2^32.
 int8_t element(size_t i, int rank) {
   return static_cast<int8_t>(i * 7 + (i >> 31) * 3 + static_cast<size_t>(rank) * 11);
 }
@@ -59,7 +59,7 @@ class Large : public ::testing::Test {
   std::vector<horingComm_t> comms_;
 };
 
-// The index of the first element that is not as `expected` says, else kNone.
+// The index of the first element that differs from `expected`, else kNone.
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 template <typename Expected>
 size_t firstWrong(const int8_t* data, size_t count, Expected expected) {

@@ -27,7 +27,7 @@ TEST(Lifecycle, RanksKnowWhoTheyAre) {
   }
 }
 
-// Ranks without a color end what they got like the others.
+// Ranks without a color end the communicator like the others.
 TEST(Lifecycle, EndingNoCommunicatorSucceeds) {
   EXPECT_HORING(horingCommFinalize(nullptr));
   EXPECT_HORING(horingCommDestroy(nullptr));
@@ -79,7 +79,7 @@ TEST(Lifecycle, ARankThatComesWhenTheOthersHaveFailedHearsWhy) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));  // so that they have failed, as a rule
     horingComm_t late = nullptr;
     EXPECT_TRUE(
-        refuses(horingCommInitRank(&late, 3, id, 2), horingInvalidUsage, "two processes came as one rank"));
+        refuses(horingCommInitRank(&late, 3, id, 2), horingInvalidUsage, "two processes joined as one rank"));
     others.join();
     for (const horingComm_t comm : comms)
       if (comm) {
@@ -206,7 +206,7 @@ TEST(Lifecycle, AWatchdogMayLookAtAnyTime) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
-// One rank of four, in a process of its own: 0 if all went well.
+// One rank of four, in a separate process: 0 on success.
 int meetReduceAndLeave(int rank, const horingUniqueId& id) {
   horingComm_t comm = nullptr;
   if (horingCommInitRank(&comm, 4, id, rank) != horingSuccess) return 1;
@@ -385,7 +385,7 @@ TEST(Disagreement, NamesARankThatLeftBeforeTheFirstCall) {
   }
 }
 
-// Rank 0 is done at once and leaves; who comes then, and calls something else, hears of that and not only that it has left.
+// Rank 0 is done at once and leaves; a rank that then makes a different call gets that error, not only that rank 0 has left.
 TEST(Disagreement, IsReportedAlsoWhenTheOthersHaveLeft) {
   for (const Meeting meeting : {Meeting::kInitRank, Meeting::kInitAll}) {
     const std::vector<horingComm_t> comms = makeCommunicators(2, meeting);

@@ -129,7 +129,7 @@ TEST(ListCollectives, OfNothingButEmptyEntriesMustBeTheSameOnAllRanks) {
     const horingComm_t comm = comms[static_cast<size_t>(rank)];
     EXPECT_HORING(horingAllReduceList(buffers, buffers, none, 2, horingFloat, horingSum, comm, nullptr));
     EXPECT_HORING(horingAllGatherList(buffers, buffers, none, 2, horingFloat, comm, nullptr));
-    // Who has nothing to move is done; both hear that their lists differ.
+    // A rank with an empty list is done; both get the error that their lists differ.
     const horingResult_t called = horingAllReduceList(buffers, buffers, rank == 0 ? none : some, 2,
                                                       horingFloat, horingSum, comm, nullptr);
     horingResult_t heard = called;

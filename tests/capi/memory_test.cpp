@@ -98,7 +98,7 @@ TEST_F(Memory, BelongsToTheProcessThatMadeIt) {
 class SharedCollectives : public testing::TestWithParam<Meeting> {
  protected:
   static constexpr int kRanks = 3;
-  static constexpr size_t kCount = 100003;  // above what is asked for, and no multiple of anything
+  static constexpr size_t kCount = 100003;  // above the requested sizes, and a multiple of no slice
   static float element(int rank, size_t index) {
     return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
   }

@@ -24,8 +24,7 @@ TEST(NoMemory, ForACallOfAGroupRefusesAll) {
   EXPECT_HORING(horingCommDestroy(comms[0]));
 }
 
-// With each allocation of the group's end in turn as the first for which there is no memory: what was handed to threads before is
-// complete on return.
+// Fails each allocation of the group's end in turn: operations handed to threads before that are complete on return.
 TEST(NoMemory, InTheMiddleOfALaunchLeavesNothingBehind) {
   const std::vector<horingComm_t> pair = makeCommunicators(2, Meeting::kInitAll);
   const horingComm_t alone = makeCommunicators(1, Meeting::kInitAll)[0];
@@ -55,7 +54,7 @@ TEST(NoMemory, InTheMiddleOfALaunchLeavesNothingBehind) {
   for (const horingComm_t comm : {pair[0], pair[1], alone}) EXPECT_HORING(horingCommDestroy(comm));
 }
 
-// With each allocation of the calling thread in turn: ranks that have threads already end, and the program lives.
+// Fails each allocation of the calling thread in turn: ranks that already have threads end, and the program survives.
 TEST(NoMemory, WhileThreadsOfRanksStartMakesNone) {
   if (horing::test::kSanitizer)
     GTEST_SKIP() << "sanitizers bring their own operator new, which has always enough";
@@ -81,7 +80,7 @@ struct Scarcity {
   std::atomic<bool> ran_out{false};
 };
 
-// The same with an operation on a stream, which a thread of the library carries out: the program lives, and both ranks hear of it.
+// The same with an operation on a stream, which a thread of the library runs: the program survives, and both ranks get the error.
 TEST(NoMemory, OnTheThreadOfAStreamEndsTheCommunicator) {
   const auto begin = [](horingStream_t, horingResult_t, void* of) {
     allocations_left = static_cast<Scarcity*>(of)->enough_for;

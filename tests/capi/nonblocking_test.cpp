@@ -71,16 +71,16 @@ TEST(Nonblocking, WhileItIsMadeItIsRefusedAndMayBeAborted) {
   EXPECT_EQ(state, horingInProgress);
   float x = 1;
   int count = 0;
-  EXPECT_TRUE(refuses(sum(comm, &x), horingInvalidUsage, "still being made"));
-  EXPECT_TRUE(refuses(horingCommCount(comm, &count), horingInvalidUsage, "still being made"));
-  EXPECT_TRUE(refuses(horingCommFinalize(comm), horingInvalidUsage, "still being made"));
-  EXPECT_TRUE(refuses(horingCommDestroy(comm), horingInvalidUsage, "horingCommAbort"));
+  EXPECT_TRUE(refuses(sum(comm, &x), horingInvalidArgument, "still being made"));
+  EXPECT_TRUE(refuses(horingCommCount(comm, &count), horingInvalidArgument, "still being made"));
+  EXPECT_TRUE(refuses(horingCommFinalize(comm), horingInvalidArgument, "still being made"));
+  EXPECT_TRUE(refuses(horingCommDestroy(comm), horingInvalidArgument, "horingCommAbort"));
   EXPECT_HORING(horingCommAbort(comm));
   EXPECT_EQ(horingCommAbort(comm), horingInvalidArgument);
 }
 
-// Rank 0 of 2 when the time of rank 1, which does not come, is up. On a busy machine rank 0 may not have come by then either, and
-// nobody can know of rank 1; then it gets more time.
+// Rank 0 of 2 at the timeout of rank 1, which never arrives. On a busy machine rank 0 may not have arrived by then either, and the
+// error cannot name rank 1; then it gets more time.
 horingComm_t withoutRank1() {
   for (int timeout_ms = 300;; timeout_ms *= 4) {
     const Setting soon("HORING_INIT_TIMEOUT_MS", std::to_string(timeout_ms));
@@ -114,7 +114,7 @@ horingConfig_t withoutBlocking() {
   return config;
 }
 
-// One thread calls for all ranks, twice, before any of them can have met; what the parents do meanwhile has its turn.
+// One thread calls for all ranks, twice, before they can have met; calls on the parents meanwhile run in their turn.
 TEST(Nonblocking, OneThreadSplitsForAllRanks) {
   std::vector<horingComm_t> parents = makeCommunicators(4, Meeting::kInitAll);
   std::vector<horingComm_t> halves[2], whole;
@@ -142,7 +142,7 @@ TEST(Nonblocking, OneThreadSplitsForAllRanks) {
   for (const horingComm_t comm : parents) EXPECT_HORING(horingCommDestroy(comm));
 }
 
-// Unless a config says otherwise; grandchildren, too.
+// Unless a config changes it; this includes grandchildren.
 TEST(Nonblocking, HoldsForCommunicatorsMadeOfIt) {
   horingUniqueId id;
   ASSERT_HORING(horingGetUniqueId(&id));

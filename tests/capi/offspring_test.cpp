@@ -201,7 +201,7 @@ void shrinkAndShrinkAgain(const std::vector<horingComm_t>& comms, std::vector<in
     EXPECT_EQ(gathered(child, rank), rest);
     ++have_gathered;
     if (at == 0) {
-      // Not while the others are still in the gathering.
+      // Not while the other ranks are still in the exchange.
       for (int i = 0; i < 10'000 && have_gathered < static_cast<int>(rest.size()); ++i) usleep(1000);
       EXPECT_HORING(horingCommAbort(child));
       return;
@@ -246,7 +246,7 @@ TEST_P(Split, AbortEndsWhatRunsOnTheParent) {
   });
 }
 
-// What is queued on the parent behind another communicator's operation, which waits for a rank that never comes.
+// Operations queued on the parent behind another communicator's operation, which waits for a rank that never calls.
 TEST(ShrinkTrouble, AbortDoesNotWaitForTurnsOnAStream) {
   const std::vector<horingComm_t> stuck = makeCommunicators(2, Meeting::kInitRank);
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
@@ -377,7 +377,7 @@ TEST_P(Split, OneThreadGrowsAllRanksInAGroup) {
   expectTogether(larger);
 }
 
-// What a rank waits for ends, and all can go on together, or without one.
+// The operation that a rank waits for ends, and the ranks can continue together, or without one.
 TEST_P(Split, IsRevokedAndGrowsOrShrinksThen) {
   std::vector<std::thread> waiting;
   for (int rank = 0; rank < kRanks - 1; ++rank)
@@ -430,15 +430,15 @@ TEST(GrowArguments, AreRefused) {
   onEveryRank(2, [&](int rank) {
     EXPECT_TRUE(refuses(grow(rank, 3 + rank, &id, -1), horingInvalidUsage, "the same nRanks"));
   });
-  // Nobody joins.
+  // No rank joins.
   onEveryRank(2, [&](int rank) {
     EXPECT_TRUE(refuses(grow(rank, 3, &id, -1), horingTimeout, "rank 2 of 3 did not arrive"));
   });
-  // So the ID is used up, and both hear of it at once, also the rank that was not given it.
+  // So the ID is used up, and both learn that at once, even the rank that did not have it.
   onEveryRank(2, [&](int rank) {
     EXPECT_TRUE(refuses(grow(rank, 3, rank == 0 ? &id : nullptr, -1), horingInvalidUsage, "used already"));
   });
-  // What has ended in order stays so.
+  // A communicator that has ended in order stays ended.
   onEveryRank(2, [&](int rank) { EXPECT_HORING(horingCommFinalize(comms[static_cast<size_t>(rank)])); });
   EXPECT_HORING(horingCommRevoke(comms[0], HORING_REVOKE_DEFAULT));
   horingResult_t error = horingInternalError;

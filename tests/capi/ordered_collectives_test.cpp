@@ -79,7 +79,7 @@ class Ordered : public testing::TestWithParam<const char*> {
 TEST_P(Ordered, BlocksAreWhereTheOrderSays) {
   make(kBlocks);
   ASSERT_FALSE(HasFailure());
-  // In turns: what was laid out for one order must not serve the other.
+  // In turns: the layout for one order must not serve the other.
   expectOrder(horingRailMajor, kRailMajorOfBlocks);
   expectOrder(horingRankMajor, kRailMajor);
   expectOrder(horingRailMajor, kRailMajorOfBlocks);
@@ -126,7 +126,7 @@ TEST(OrderedCollectives, RefuseRanksThatDisagree) {
     const horingComm_t comm = comms[static_cast<size_t>(rank)];
     const horingBlockOrder_t order = rank == 3 ? horingRankMajor : horingRailMajor;
     std::vector<float> own(100), all(400);
-    // Who exchanges with the odd one hears it from the message, the others from those.
+    // The ranks that exchange with the odd one learn it from the message, the others from those ranks.
     const horingResult_t result =
         horingAllGatherOrdered(own.data(), all.data(), 100, horingFloat, order, comm, nullptr);
     EXPECT_TRUE(result == horingInvalidUsage || result == horingRemoteError) << result;

@@ -136,7 +136,7 @@ TEST(Groups, NameSizesThatDiffer) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
-// Two ranks that wait for each other for ever: each hears so, and why, long before its deadline.
+// Two ranks that wait for each other for ever: both get an error with the cause, long before the deadline.
 void expectCircle(const std::function<horingResult_t(int, horingComm_t)>& call, const char* named) {
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
   onEveryRank(2, [&](int rank) {

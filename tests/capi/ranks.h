@@ -1,5 +1,5 @@
 #pragma once
-// Ranks as threads of this process, each with a communicator of its own.
+// Ranks as threads of this process, each with its own communicator.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kCount = 3;
 
-// The sum over all ranks of what they put there.
+// The sum of all ranks' values at that place.
 float expectedSum(int ranks, size_t i, float added) {
   float sum = 0;
   for (int rank = 0; rank < ranks; ++rank) sum += element(rank, i) + added;

@@ -94,7 +94,7 @@ TEST(Reproducible, BitsDependOnInputsAndGroupsOnly) {
                                {"socket", "4096", "3", "5"}}) {
     SCOPED_TRACE(testing::Message() << e.transports << ", slices of " << e.slice_bytes);
     Setting transports("HORING_TRANSPORTS", e.transports), slice("HORING_SLICE_BYTES", e.slice_bytes);
-    Setting window("HORING_WINDOW", e.window), slots("HORING_SLOTS", e.slots);
+    Setting window("HORING_TESTS_WINDOW", e.window), slots("HORING_TESTS_SLOTS", e.slots);
     checkGroups(kGroups, expected);
     if (HasFailure()) return;
   }
@@ -168,9 +168,9 @@ TEST(Reproducible, HoldsForEveryFloatingPointTypeAndOperation) {
   Setting reproducible("HORING_REPRODUCIBLE", "1");
   const Bytes at_once = resultsOfAllTypes(kCount, kCount);
   Setting transports("HORING_TRANSPORTS", "socket"), slice("HORING_SLICE_BYTES", "512");
-  Setting window("HORING_WINDOW", "3"), slots("HORING_SLOTS", "5");
+  Setting window("HORING_TESTS_WINDOW", "3"), slots("HORING_TESTS_SLOTS", "5");
   EXPECT_EQ(resultsOfAllTypes(kCount, 700), at_once);
-  // Else the order of folds depends on where an element lies: these inputs can tell.
+  // Otherwise the order of folds depends on the place of an element: these inputs show it.
   Setting otherwise("HORING_REPRODUCIBLE", "0"), ring("HORING_ALGO", "ring");
   EXPECT_NE(resultsOfAllTypes(kCount, 700), at_once);
 }

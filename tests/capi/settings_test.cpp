@@ -177,7 +177,7 @@ std::vector<unsigned char> configBytes(const horingConfig_t& config, size_t size
 TEST(Settings, OfOlderAndNewerHeadersAreRead) {
   horingConfig_t config = HORING_CONFIG_INITIALIZER;
   config.commName = "older";
-  config.collnetEnable = 2;  // lies behind what an older header has
+  config.collnetEnable = 2;  // beyond the fields of an older header
   const size_t older = offsetof(horingConfig_t, collnetEnable);
   horingComm_t comm = nullptr;
   ASSERT_HORING(initWithBytes(configBytes(config, older), &comm));
@@ -244,7 +244,7 @@ TEST(Settings, AlsoAShrinkKeepsToTheRange) {
   const Setting soon("HORING_INIT_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   const std::vector<horingComm_t> comms = makeCommunicators(3, Meeting::kInitRank);
   const std::set<unsigned> before = listeningPorts();
-  // Rank 1 does not come, so rank 0 waits, where it hosts the meeting and those may return whose connection breaks.
+  // Rank 1 never arrives, so rank 0 waits, as the host of a rendezvous to which ranks may return.
   std::atomic<bool> waits{true};
   std::thread host([&] {
     int excluded = 2;
@@ -350,7 +350,7 @@ TEST(Scalable, RanksMeetWithSeveralIds) {
     EXPECT_HORING(horingCommDestroy(comm));
   });
   horingComm_t comm = nullptr;
-  // Nobody listens for the ID that was not needed.
+  // No process listens for the unused ID.
   EXPECT_TRUE(refuses(horingCommInitRank(&comm, 1, ids[1], 0), horingInvalidUsage,
                       "this unique ID was used already"));
 }

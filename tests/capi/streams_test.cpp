@@ -102,7 +102,7 @@ TEST(StreamOfOneThread, DrivesSeveralRanksInAGroup) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
-// Two ranks of this thread; what is on several streams is an exchange of theirs, and another pair holds one of these up.
+// Two ranks of this thread; operations on several streams form one exchange, and another pair delays one of the streams.
 class MessagesOnTwoStreams : public testing::Test {
  protected:
   void SetUp() override {
@@ -153,7 +153,7 @@ TEST_F(MessagesOnTwoStreams, AreEndedByAnAbortOnBoth) {
   EXPECT_EQ(horingStreamSynchronize(third_), horingRemoteError);
 }
 
-// What comes after it on the communicator has waited for it, so the stream is idle.
+// The next operation on the communicator has waited for it, so the stream is idle.
 TEST(StreamQuery, IsNotBehindAnOperationThatWaited) {
   const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
   horingStream_t stream = nullptr;
@@ -365,7 +365,7 @@ TEST(Group, OfOneThreadGoesOnThoughOneRankHasAFullQueue) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
-// A wrong argument is told at once, and harms nothing, though operations before it still wait for other ranks.
+// A wrong argument is reported at once, and has no effect, though earlier operations still wait for other ranks.
 TEST(Group, AWrongCallDoesNotWaitForWhatIsBeforeIt) {
   horingComm_t comms[2];
   horingStream_t stream;

@@ -194,7 +194,7 @@ TEST_P(TaggedMessages, LetCollectivesGoOnBesideThem) {
   });
 }
 
-// Rank 0 sends while it is in a collective that the others join when they have received.
+// Rank 0 sends while it is in a collective that the others join after receiving.
 TEST_P(TaggedMessages, OvertakeCollectives) {
   onEveryRank(ranks(), [&](int rank) {
     const horingComm_t comm = this->comm(rank);

@@ -1,4 +1,4 @@
-// Collectives whose blocks differ in size, some of them empty, packed and with gaps.
+// Collectives whose blocks differ in size; some are empty; packed and with gaps.
 #include <algorithm>
 
 #include "ways.h"
@@ -46,7 +46,7 @@ TEST_P(UnevenCollectives, AllGatherCollectsBlocks) {
   });
 }
 
-// A leader sends on what has come: of a long block behind a short one, not before all of it has.
+// A leader forwards data as it arrives: part of a long block after a short one, before all of it is there.
 TEST(UnevenAllGather, OverLeadersSendsNothingBeforeItHasCome) {
   constexpr int kRanks = 8;
   constexpr size_t kLong = 100'000;  // more slices than a window
@@ -184,7 +184,7 @@ TEST(UnevenArguments, ThatDifferBetweenRanksAreNamedOnAll) {
 
 enum class Pairwise { kAllToAll, kGather, kScatter };
 
-// A block from rank 0 to rank 1 (of a gather: from 1 to 0), which one of them takes for empty.
+// A block from rank 0 to rank 1 (of a gather: from 1 to 0) that one of them considers empty.
 void checkEmptyOnOneSide(Pairwise collective, int empty_on) {
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
   onEveryRank(2, [&](int rank) {
@@ -211,7 +211,7 @@ TEST(UnevenArguments, EmptyOnOneSideOnlyAreNoticedAtOnce) {
   onEveryRank(6, [](int number) { checkEmptyOnOneSide(static_cast<Pairwise>(number / 2), number % 2); });
 }
 
-// As those have it that compute the place of each block and then find it empty.
+// As in programs that compute the place of each block and then find it empty.
 TEST(UnevenArguments, MayPutEmptyBlocksAnywhere) {
   constexpr int kRanks = 3;
   const std::vector<horingComm_t> comms = makeCommunicators(kRanks, Meeting::kInitAll);

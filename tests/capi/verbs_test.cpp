@@ -1,4 +1,4 @@
-// Collectives over RDMA: who may use it, what it leaves behind, and a wire that is pulled meanwhile.
+// Collectives over RDMA: when it is used, what remains afterwards, and a link that fails meanwhile.
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -83,7 +83,7 @@ TEST_F(VerbsWires, NothingIsLeftBehind) {
   const std::vector<horingComm_t> comms = makeOnWires(kRanks);
   ASSERT_FALSE(HasFailure());
   allReduce(comms, 7, 50);
-  allReduce(comms, 100'000, 1);  // other sizes may have other algorithms, and those other links
+  allReduce(comms, 100'000, 1);  // other sizes may use other algorithms, and these other links
   const std::string meanwhile = resources();
   EXPECT_NE(meanwhile, before);
   allReduce(comms, 7, 200);

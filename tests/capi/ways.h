@@ -13,7 +13,7 @@ struct Way {
   const char* transports;
   const char* algorithm;
   int ranks;
-  bool has_kernels = false;  // those of tests/engine/cuda
+  bool has_kernels = false;  // the kernels of tests/engine/cuda
 };
 
 inline void PrintTo(const Way& way, std::ostream* out) {

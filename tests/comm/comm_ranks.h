@@ -23,7 +23,7 @@ inline std::unique_ptr<RootService> rootOfThisMachine() {
   return RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
 }
 
-// One communicator for each rank, with the defaults but for what `change` makes of them; null, and a failed test, where that fails.
+// One communicator for each rank, with the defaults as modified by `change`; null, and a failed test, if that fails.
 inline std::vector<std::unique_ptr<Communicator>> makeRanks(
     int ranks, const RootService& root, const std::function<void(CommunicatorOptions&)>& change) {
   std::vector<std::unique_ptr<Communicator>> all(static_cast<size_t>(ranks));

@@ -1,4 +1,4 @@
-// Registered buffers over RDMA: what is copied through slots and what is not, with a wire that is pulled as well.
+// Registered buffers over RDMA: which data is copied through slots and which is not, also with a link that fails.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ class InPlace : public ::testing::Test {
       options.config.transports = "verbs";
       options.config.algorithm = algorithm;
       options.config.ib_registered_mb = registered_mb;
-      options.config.heartbeat_ms = 0;  // under emulation and sanitizers a thread may stand for seconds
+      options.config.heartbeat_ms = 0;  // under emulation and sanitizers a thread may stand still for seconds
       options.config.group = options.rank < kRanks / 2 ? "A" : "B";
       options.config.ib_hca = options.rank < kRanks / 2 ? "=rxe0,rxe2" : "=rxe1,rxe3";
       options.segments = &segments_;
@@ -72,7 +72,7 @@ class InPlace : public ::testing::Test {
   SegmentList segments_;
   std::unique_ptr<RootService> root_;
   std::vector<std::unique_ptr<Communicator>> ranks_{kRanks};
-  std::array<DataMoved, kRanks> left_;  // of those that have
+  std::array<DataMoved, kRanks> left_;  // of the ranks that have left
   DataMoved before_;
 };
 
@@ -245,7 +245,7 @@ TEST_F(InPlace, RegisteredBuffersSurviveAPulledWire) {
   EXPECT_TRUE(testing::plugWire(0));
 }
 
-// The last credits are on their way still when the first rank is through, and none of them arrives.
+// The last credits are still on their way when the first rank is done, and none of them arrives.
 TEST_F(InPlace, WhoIsThroughSaysWhatCameBeforeAWireWasPulled) {
   for (const bool leaves : {true, false}) {
     ASSERT_TRUE(meet());

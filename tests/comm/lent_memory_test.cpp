@@ -1,4 +1,4 @@
-// Memory of callers that nobody has registered, over sockets: what lands in it, and that nothing touches it after a call.
+// Unregistered memory of callers, over sockets: the messages that land in it, and that nothing accesses it after a call.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int kRanks = 2;
 constexpr size_t kWords = 1 << 18;  // of each rank
 
-// Goes back to the kernel with the call: who touches it later dies, or gets an error from the kernel.
+// Unmapped after the call: a later access crashes, or gets an error from the kernel.
 class Pages {
  public:
   explicit Pages(size_t words)
@@ -132,7 +132,7 @@ TEST_F(LentMemory, HasBlocksThatDiffer) {
   EXPECT_GT(moved(0).received_in_place + moved(1).received_in_place, 0u);
 }
 
-// What it calls its output counts for nothing, here where its input is.
+// Its output argument is ignored where its input is used.
 TEST_F(LentMemory, OfARankThatHasNoOutputIsNotUsed) {
   constexpr size_t kMany = 2 << 20;
   onEveryRank(kRanks, [this](int rank) {
@@ -147,7 +147,8 @@ TEST_F(LentMemory, OfARankThatHasNoOutputIsNotUsed) {
   EXPECT_EQ(moved(1).sent_in_place, 0u);
 }
 
-// Who is through first breaks them: what the other has not read has to be sent again, and its memory has gone, or has other values.
+// The first rank that is done breaks the connections: unread data has to be sent again, and the other rank's memory is unmapped, or
+// has other values.
 TEST_F(LentMemory, IsNotTouchedAfterTheCallThoughConnectionsBreak) {
   onEveryRank(kRanks, [this](int rank) {
     for (uint32_t round = 0; round < 60 && !HasFailure(); ++round) {

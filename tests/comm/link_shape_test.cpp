@@ -38,8 +38,8 @@ TEST(LinkShape, NeverHasFewerSlotsThanLinksInMemoryUnlessToldSo) {
   const Config usual = configWith("", "");
   for (const int ranks : {64, 1000, 65536})
     EXPECT_EQ(linkShapeOf(usual, "socket", ranks).slots, linkShapeOf(usual, "shm", ranks).slots) << ranks;
-  EXPECT_EQ(linkShapeOf(configWith("HORING_SOCKET_SLOTS", "6"), "socket", 1000).slots, 6u);
-  EXPECT_EQ(linkShapeOf(configWith("HORING_SOCKET_SLOTS", "6"), "socket", 2).slots, 6u);
+  EXPECT_EQ(linkShapeOf(configWith("HORING_TESTS_SOCKET_SLOTS", "6"), "socket", 1000).slots, 6u);
+  EXPECT_EQ(linkShapeOf(configWith("HORING_TESTS_SOCKET_SLOTS", "6"), "socket", 2).slots, 6u);
 }
 
 TEST(LinkShape, InMemoryHasRoomWithin8MiBForAllPeersAndNeverLessThanItsSlots) {
@@ -53,7 +53,7 @@ TEST(LinkShape, InMemoryHasRoomWithin8MiBForAllPeersAndNeverLessThanItsSlots) {
   }
   EXPECT_EQ(linkShapeOf(usual, "shm", 2).room, 64u);
   EXPECT_EQ(linkShapeOf(usual, "shm", 16).room, linkShapeOf(usual, "shm", 16).slots);
-  EXPECT_EQ(linkShapeOf(configWith("HORING_SLOTS", "128"), "shm", 64).room, 128u);
+  EXPECT_EQ(linkShapeOf(configWith("HORING_TESTS_SLOTS", "128"), "shm", 64).room, 128u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Links of processes whose rights change: those that are up stay, new ones take the transport that still works.
+// Links of processes whose rights change: open links stay, new ones use the transport that still works.
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -26,7 +26,7 @@ const LinkUse kEarly = collectiveLink(0), kLate = collectiveLink(1);
 
 enum class Change : uint8_t { kNone, kUser, kUndumpable };
 
-// One of two ranks, each a process. What it finds wrong it says, and returns false.
+// One of two ranks, each a process. Prints the first error and returns false.
 class LinkedRank {
  public:
   LinkedRank(int rank, int socket, const ShmFolder& folder) : rank_(rank), peer_(1 - rank), socket_(socket) {
@@ -116,7 +116,8 @@ class LinkedRank {
     links_ = {use, {peer_}};
     Link& link = connector_->link(use, peer_);
     std::byte* slot = nullptr;
-    if (!drive("sending", [&] { return (slot = link.sender(0).tryAcquire()) != nullptr; })) return false;
+    if (!drive("sending", [&] { return (slot = link.sender(0).tryAcquire(kWholeSlot)) != nullptr; }))
+      return false;
     std::memset(slot, rank_ + 1, kShape.slot_bytes);
     link.sender(0).post(kShape.slot_bytes, 7);
     const Message* message = nullptr;
@@ -165,7 +166,7 @@ TEST(LinksOfAnotherUser, GoOverSockets) {
   expectLateLinks({Change::kUser, Change::kUser}, "socket");
 }
 
-// Slots lie in files, which need no more than the same user.
+// Slots are in files, which need only the same user.
 TEST(LinksOfAnUndumpableProcess, GoOverSharedMemoryThatHasRoom) {
   expectLateLinks({Change::kUndumpable, Change::kNone}, "shm");
 }

@@ -39,8 +39,8 @@ class NoMemory : public ::testing::Test {
   std::vector<std::unique_ptr<Communicator>> ranks_;
 };
 
-// With each of some allocations in turn as the first for which there is no memory: the rank gives its buffers back as after any other
-// error, when the others have left them, and these hear of it.
+// Fails each of some allocations in turn: the rank returns its buffers as after any other error, when the other ranks no longer use
+// them, and these get the error.
 TEST_F(NoMemory, InACallThatReachesForBuffersIsAnErrorLikeOthers) {
   bool ran_out = true;
   for (int64_t enough_for = 0; ran_out; enough_for += 1 + enough_for / 4) {

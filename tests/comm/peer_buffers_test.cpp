@@ -1,4 +1,4 @@
-// Ranks that ask each other where their inputs lie: they must decide alike, whatever one of them says.
+// Ranks that ask each other for the places of their inputs: all must decide alike, whatever a rank reports.
 #include "comm/reach/peer_buffers.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace horing {
 namespace {
 
-// Ranks, each with memory and a view of its own, and the messages between them.
+// Ranks, each with its own memory and view, and the messages between them.
 class Ranks {
  public:
   explicit Ranks(int count, PeerBuffers::Memory memory = PeerBuffers::Memory::kOfSegments,
@@ -29,7 +29,7 @@ class Ranks {
     makeViews(PeerBuffers::Memory::kOfSegments);
   }
   SegmentList& list(int rank) { return lists_[static_cast<size_t>(rank)]; }
-  // Changes what a rank says in the next rounds.
+  // Changes a rank's reports in the next rounds.
   void setLie(std::function<void(int rank, std::byte* said, size_t bytes)> lie) { lie_ = std::move(lie); }
 
   // Of the next questions; at first their calls fold.
@@ -69,9 +69,9 @@ class Ranks {
   bool confirmed() const { return confirmed_; }
   // By which the inputs that were found last are read; null: they are mapped.
   const std::vector<PeerReader*>& readers() const { return readers_; }
-  // Those of the next questions; none at first.
+  // The reports for the next questions; none at first.
   void setOutputs(std::vector<std::span<std::byte>> outputs) { outputs_ = std::move(outputs); }
-  // By rank; those by position that it may write.
+  // By rank; the outputs, by position, that it may write.
   const std::vector<std::byte* const*>& outputs() const { return found_outputs_; }
   PeerBuffers& view(int rank) { return *views_[static_cast<size_t>(rank)]; }
 
@@ -275,7 +275,7 @@ TEST(PeerBuffers, AreAskedForLessOftenWhereTheAnswerIsNo) {
 constexpr auto kOfSegments = PeerBuffers::Memory::kOfSegments;
 using SingleCopy = PeerBuffers::SingleCopy;
 
-// Ranks with ordinary inputs, each of its own bytes.
+// Ranks with ordinary inputs, each with different bytes.
 class OrdinaryInputs : public ::testing::Test {
  protected:
   static constexpr int kRanks = 3;

@@ -1,5 +1,5 @@
-// What is found again of calls that were made before, and that finding it changes nothing but the time. More of what comes out of
-// repeated calls: tests/capi.
+// The prepared forms of earlier calls are found again, and that changes nothing but the time. Results of repeated calls:
+// tests/capi.
 #include "comm/calls/prepared_calls.h"
 
 #include <gtest/gtest.h>

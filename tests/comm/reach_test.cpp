@@ -1,4 +1,4 @@
-// Memory that others reach, over a transport that only notes what it is told.
+// Memory that other ranks reach, over a fake transport that records its calls.
 #include "comm/reach/reach.h"
 
 #include <gtest/gtest.h>
@@ -10,12 +10,13 @@
 namespace horing {
 namespace {
 
-class NotingTransport final : public Transport {
+class NotingTransport final : public Transport, public RegionAccess {
  public:
   explicit NotingTransport(bool uses_lent_memory) : uses_lent_memory_(uses_lent_memory) {}
   const char* name() const override { return "noting"; }
   std::vector<std::byte> address() const override { return {}; }
   bool canReach(std::span<const std::byte>) const override { return true; }
+  std::string whyUnreachable(std::span<const std::byte>) const override { return {}; }
   Result<Link*> connect(int, std::span<const std::byte>, const LinkShape&, int) override {
     return makeStatus(Code::kInternalError, "it makes no links");
   }
@@ -24,10 +25,18 @@ class NotingTransport final : public Transport {
   int waitFd() const override { return -1; }
   void endWait() override {}
   uint64_t memoryBytes() const override { return 0; }
+  bool takesSlots() const override { return false; }
+  RegionAccess* regions() override { return this; }
+
   bool usesLentMemory() const override { return uses_lent_memory_; }
+  bool usesOrdinaryMemory() const override { return false; }
+  bool usesGpuMemory() const override { return false; }
+  bool mayKeepMemory() override { return false; }
   void lend(const Region& region) override { lent.push_back(region.id); }
   void takeBack(const Region& region) override { taken_back.push_back(region.id); }
   void forget(uint64_t region) override { forgotten.push_back(region); }
+  bool holds(const std::byte*, size_t) const override { return false; }
+  DataMoved dataMoved() const override { return {}; }
 
   std::vector<uint64_t> lent, taken_back, forgotten;
 

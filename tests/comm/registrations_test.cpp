@@ -30,7 +30,7 @@ TEST(Registrations, FindsARegionAroundAByte) {
   EXPECT_FALSE(registrations.find(begin + 100));
 }
 
-// What a call lends to transports it may keep until it is removed: by then whoever removes it must see that it was lent.
+// Memory that a call lends to transports may stay lent until its registration is removed: the removal must see that it was lent.
 TEST(Registrations, ARegionIsNotRemovedWhileItIsUsed) {
   Registrations registrations;
   std::byte memory[64];

@@ -8,10 +8,10 @@ namespace {
 constexpr int64_t kMicrosecond = 1000;
 constexpr int64_t kMillisecond = 1'000'000;
 
-// A waiter in a time of its own, in which each of its yields takes as long as the test says.
+// A waiter with a simulated clock, in which each of its yields takes as long as the test sets.
 class Wait {
  public:
-  explicit Wait(WaitPolicy policy) : waiter_(Waiter::create(policy, {}).take()) {}
+  explicit Wait(WaitPolicy policy) : waiter_(policy) {}
 
   bool blocks() { return waiter_.idle(now_ns_) == Waiter::Step::kBlock; }
   void pass(int64_t ns) { now_ns_ += ns; }

@@ -1,4 +1,4 @@
-// Who is to blame, from what ranks report.
+// The rank to blame, from the ranks' reports.
 #include "control/call_ledger.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class Ranks {
   }
   void fallsSilent(int rank) { silent_.push_back(rank); }
 
-  // The rank reports its latest call; all that are there answer what is then asked.
+  // The rank reports its latest call; all present ranks answer the inquiry.
   void report(int rank, CallReport::Kind kind, uint32_t timeout_ms = 0) {
     CallReport report = log(rank).report(log(rank).recorder().begun() - 1);
     report.kind = kind;
@@ -293,7 +293,7 @@ TEST(CallLedger, NamesWhoNeverReplayedWhatAKernelWaitsIn) {
       << verdict->reason;
 }
 
-// Its kernels have ended, and not done what they were for.
+// Its kernels have ended without success.
 TEST(CallLedger, TellsWhatAReplayWaitedForThatGaveUp) {
   const uint64_t sequence = ReplayNumber{.run = 3}.encoded();
   CallLog gave_up(kFirstLaunch);

@@ -20,11 +20,11 @@ using horing::test::kShortDeadlineMs;
 inline const SteadyClock kClock;
 
 inline std::unique_ptr<RootService> startRoot(std::optional<int64_t> idle_timeout_ms = 60'000,
-                                              int64_t handshake_timeout_ms = 60'000) {
+                                              int64_t proof_timeout_ms = 60'000) {
   RootOptions options;
   options.host = "127.0.0.1";
   options.idle_timeout_ms = idle_timeout_ms;
-  options.handshake_timeout_ms = handshake_timeout_ms;
+  options.proof_timeout_ms = proof_timeout_ms;
   options.log = Log(LogLevel::kNone);
   Result<std::unique_ptr<RootService>> root = RootService::start(options);
   EXPECT_TRUE(root.ok()) << root.status().toString();
@@ -46,7 +46,7 @@ inline Deadline in(int64_t timeout_ms) {
   return Deadline::after(kClock, timeout_ms);
 }
 
-// Runs body(i) for 0 <= i < count, each in a thread of its own.
+// Runs body(i) for 0 <= i < count, each in its own thread.
 inline void inThreads(int count, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   threads.reserve(static_cast<size_t>(count));

@@ -45,13 +45,13 @@ TEST(ControlJournal, CannotRecallWhatItPassedOrWhatIsTooOld) {
   journal.keep(message(0));
   journal.pass();
   EXPECT_EQ(journal.kept(), 0u);
-  EXPECT_FALSE(journal.sayRest(0, channel));
-  EXPECT_FALSE(journal.sayRest(1, channel));
-  EXPECT_TRUE(journal.sayRest(2, channel)) << "nothing is missing";
-  EXPECT_FALSE(journal.sayRest(3, channel)) << "more than was said";
+  EXPECT_FALSE(journal.resend(0, channel));
+  EXPECT_FALSE(journal.resend(1, channel));
+  EXPECT_TRUE(journal.resend(2, channel)) << "nothing is missing";
+  EXPECT_FALSE(journal.resend(3, channel)) << "more than was said";
   for (size_t i = 0; i < kMaxJournal + 10; ++i) journal.keep(message(1));
   EXPECT_EQ(journal.kept(), kMaxJournal);
-  EXPECT_FALSE(journal.sayRest(11, channel));
+  EXPECT_FALSE(journal.resend(11, channel));
 }
 
 JoinOptions beating(const UniqueId& id, int rank, int ranks) {
@@ -67,7 +67,7 @@ std::vector<std::unique_ptr<Control>> joinBeating(const UniqueId& id, int ranks)
     ASSERT_TRUE(joined.ok()) << joined.status().toString();
     controls[static_cast<size_t>(rank)] = joined.take();
   });
-  // Only who has beaten once may return; all have when an exchange is through, which each of them began later.
+  // A rank may return only after its first heartbeat; when this exchange is complete, every rank has sent one.
   inThreads(ranks, [&](int rank) {
     EXPECT_TRUE(controls[static_cast<size_t>(rank)]->allGather({}, in(30'000)).ok());
   });
@@ -176,7 +176,7 @@ TEST(ControlReturn, AClosingRootIsHeardByThoseWhoseConnectionBroke) {
   }
 }
 
-// A rendezvous in a process of its own, which can be killed.
+// A rendezvous in a separate process, which can be killed.
 class DistantRoot {
  public:
   DistantRoot() {
@@ -208,7 +208,7 @@ class DistantRoot {
 TEST(ControlReturn, ARootThatIsGoneIsLostAndHoldsNobodyBack) {
   DistantRoot root;
   const auto controls = joinBeating(root.id(), 2);
-  // Broken before its process ends, which closes what it has in order.
+  // The connection breaks before the process ends, since the kernel would close it in order.
   ASSERT_GE(breakConnections([] { return true; }), 2);
   root.kill();
   const Status status = waitForError(*controls[0]);
@@ -218,7 +218,7 @@ TEST(ControlReturn, ARootThatIsGoneIsLostAndHoldsNobodyBack) {
   controls[1]->leave();
 }
 
-// A rank of its own making: what it says is up to the test.
+// A fake rank: the test chooses its messages.
 std::unique_ptr<ControlChannel> fakeRank(const UniqueId& id, const HelloMessage& hello) {
   auto channel = connectToRoot(decodeUniqueId(id).take(), kClock, {in(10'000), nullptr}).take();
   for (const RankMessage& said : {RankMessage(hello), RankMessage(BeatMessage{500, 0})})
@@ -250,7 +250,7 @@ struct Answer {
   bool taken = false;
   std::string refusal;
 };
-Answer comeBack(const UniqueId& id, uint16_t port, const ReturnMessage& words) {
+Answer reconnect(const UniqueId& id, uint16_t port, const ReturnMessage& words) {
   const UniqueIdParts parts = decodeUniqueId(id).take();
   Endpoint address = parts.roots.front();
   address.port = port;
@@ -281,7 +281,7 @@ TEST(ControlReturn, WhoStaysAwayIsLost) {
   returnPort(*fake);
   reset(std::move(fake));
   const Status status = waitForError(*joined.value());
-  for (const char* part : {"rank 1 (b, pid 22)", "broke", "did not come back within 2000 ms"})
+  for (const char* part : {"rank 1 (b, pid 22)", "broke", "did not return within 2000 ms"})
     EXPECT_TRUE(mentions(status, part)) << status.toString();
   EXPECT_EQ(joined.value()->failedRank(), 1);
 }
@@ -295,13 +295,13 @@ TEST(ControlReturn, OnlyTheRankItselfReturns) {
   EXPECT_NE(port, root->port());
   ReturnSecret other = kSecret;
   other[15] = std::byte{1};
-  EXPECT_FALSE(comeBack(root->id(), port, {1, other, 1}).taken) << "another secret";
-  EXPECT_FALSE(comeBack(root->id(), port, {0, kSecret, 1}).taken) << "another rank's place";
-  EXPECT_FALSE(comeBack(root->id(), port, {2, kSecret, 1}).taken);
-  EXPECT_FALSE(comeBack(root->id(), port, {-1, kSecret, 1}).taken);
+  EXPECT_FALSE(reconnect(root->id(), port, {1, other, 1}).taken) << "another secret";
+  EXPECT_FALSE(reconnect(root->id(), port, {0, kSecret, 1}).taken) << "another rank's place";
+  EXPECT_FALSE(reconnect(root->id(), port, {2, kSecret, 1}).taken);
+  EXPECT_FALSE(reconnect(root->id(), port, {-1, kSecret, 1}).taken);
   EXPECT_FALSE(fake->closed());
   EXPECT_TRUE(joined.value()->status().ok()) << "nobody was disturbed";
-  const Answer back = comeBack(root->id(), port, {1, kSecret, 1});
+  const Answer back = reconnect(root->id(), port, {1, kSecret, 1});
   EXPECT_TRUE(back.taken) << "also while the connection before seems well";
   const Patience patience{in(20'000), nullptr};
   while (!fake->closed() && !patience.over())
@@ -317,7 +317,7 @@ TEST(ControlReturn, WhoClaimsToHaveHeardWhatWasNotSaidIsNotTakenBack) {
   ASSERT_TRUE(joined.ok()) << joined.status().toString();
   const uint16_t port = returnPort(*fake);
   reset(std::move(fake));
-  EXPECT_FALSE(comeBack(root->id(), port, {1, kSecret, 99}).channel->status().ok());
+  EXPECT_FALSE(reconnect(root->id(), port, {1, kSecret, 99}).channel->status().ok());
   EXPECT_TRUE(mentions(waitForError(*joined.value()), "rank 1 (b, pid 22)"));
 }
 
@@ -336,9 +336,9 @@ TEST(ControlReturn, WhoLacksWhatCannotBeSaidAgainHearsWhy) {
       echoed = echoed || std::holds_alternative<BeatEchoMessage>(decodeRootMessage(*bytes).take());
   ASSERT_TRUE(echoed);
   reset(std::move(fake));
-  const Answer answer = comeBack(root->id(), port, {1, kSecret, 0});
+  const Answer answer = reconnect(root->id(), port, {1, kSecret, 0});
   EXPECT_FALSE(answer.taken);
-  EXPECT_NE(answer.refusal.find("rank 1 came back"), std::string::npos) << answer.refusal;
+  EXPECT_NE(answer.refusal.find("rank 1 returned"), std::string::npos) << answer.refusal;
   EXPECT_TRUE(mentions(waitForError(*joined.value()), "rank 1 (b, pid 22)"));
 }
 

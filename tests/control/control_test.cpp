@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 
 #include "control_ranks.h"
 
@@ -10,11 +14,7 @@ namespace horing {
 namespace testing_comm {
 
 Status waitForError(Control& control) {
-  const Deadline deadline = in(20'000);
-  while (control.status().ok() && control.fd() >= 0 && !deadline.passed()) {
-    pollfd item{control.fd(), POLLIN, 0};
-    ::poll(&item, 1, deadline.remainingMs());
-  }
+  [[maybe_unused]] const bool is_over = control.isOver(20'000);
   return control.status();
 }
 
@@ -96,7 +96,7 @@ TEST(Control, NamesRanksThatNeverArriveOnEveryOther) {
     EXPECT_EQ(status.code(), Code::kTimeout);
     EXPECT_TRUE(mentions(status, "ranks 3, 6, 7 of 8 did not arrive within")) << status.toString();
   }
-  // And the one that comes late hears why nobody is there.
+  // A rank that comes late learns why.
   const Status late = Control::join(joinOptions(root->id(), 3, 8)).status();
   EXPECT_TRUE(mentions(late, "ranks 3, 6, 7 of 8 did not arrive")) << late.toString();
 }
@@ -125,7 +125,7 @@ TEST(Control, TellsEverybodyOfARankThatCameTwice) {
   const auto root = startRoot();
   for (const Status& status : joinStatuses({joinOptions(root->id(), 1, 3), joinOptions(root->id(), 1, 3)})) {
     EXPECT_EQ(status.code(), Code::kInvalidUsage);
-    EXPECT_TRUE(mentions(status, "two processes came as one rank: rank 1")) << status.toString();
+    EXPECT_TRUE(mentions(status, "two processes joined as one rank: rank 1")) << status.toString();
   }
 }
 
@@ -188,7 +188,7 @@ TEST(Control, TellsEverybodyOfARankThatVanishes) {
     EXPECT_EQ(status.code(), Code::kRemoteError);
     EXPECT_TRUE(mentions(status, "rank 2 (") && mentions(status, "is lost")) << status.toString();
     EXPECT_EQ(control.failedRank(), 2);
-    EXPECT_EQ(control.fd(), -1);
+    EXPECT_TRUE(control.isOver(0));
     // The first error stays.
     EXPECT_EQ(control.allGather({}, in(1000)).status().message(), status.message());
   }
@@ -262,7 +262,7 @@ TEST(Control, LetsARankLeaveWithoutDisturbingTheOthers) {
   controls[0]->leave();
   controls[0].reset();
   EXPECT_TRUE(controls[1]->status().ok());
-  // leave() returned, so the rendezvous knows: an exchange names who is missing.
+  // leave() has returned, so the rendezvous knows: an exchange names the missing rank.
   const auto parts = controls[1]->allGather({}, in(30'000));
   EXPECT_TRUE(mentions(parts.status(), "rank 0 (") && mentions(parts.status(), "has left"))
       << parts.status().toString();
@@ -274,7 +274,7 @@ TEST(Control, LosesNothingWhenTheRootClosesAfterwards) {
   root.reset();
   for (const auto& control : controls) {
     EXPECT_TRUE(waitForError(*control).ok()) << control->status().toString();
-    EXPECT_EQ(control->fd(), -1);
+    EXPECT_TRUE(control->isOver(0));
     const auto parts = control->allGather({}, in(1000));
     EXPECT_TRUE(mentions(parts.status(), "rendezvous was closed")) << parts.status().toString();
   }
@@ -372,6 +372,27 @@ TEST(Control, IsReachedThroughEveryAddressOfTheMachine) {
   EXPECT_TRUE(Control::join(joinOptions(root.value()->id(), 0, 1)).ok());
 }
 
+// In a separate process, with one descriptor left: for the connection.
+TEST(Control, NamesTheRankThatCannotWatchItsConnection) {
+  const auto root = startRoot();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int next = ::dup(STDERR_FILENO);
+    ::close(next);
+    const rlimit one_more{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};
+    ::setrlimit(RLIMIT_NOFILE, &one_more);
+    const Status status = Control::join(joinOptions(root->id(), 1, 2)).status();
+    const bool is_said =
+        mentions(status, "rank 1 cannot serve its connection to the rendezvous at 127.0.0.1") &&
+        mentions(status, "ulimit -n");
+    if (!is_said) std::fprintf(stderr, "%s\n", status.toString().c_str());
+    ::_exit(is_said ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Control, EndsItsWaitWhenAborted) {
   const auto root = startRoot();
   std::atomic<bool> abort{false};
@@ -383,7 +404,7 @@ TEST(Control, EndsItsWaitWhenAborted) {
   EXPECT_TRUE(mentions(status, "abort")) << status.toString();
 }
 
-// One question, since what others wait for may take several rounds with them.
+// After one inquiry the action runs for a while, since it may need several rounds with other ranks.
 TEST(Control, HasARankThatIsAskedServeOthersMoreThanOnce) {
   const auto root = startRoot();
   std::atomic<int> served{0};

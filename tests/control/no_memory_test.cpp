@@ -1,4 +1,4 @@
-// What a rank says when memory runs out.
+// A rank's errors when memory runs out.
 #include "../scarce_memory.h"
 #include "control_ranks.h"
 
@@ -24,8 +24,8 @@ TEST(NoMemory, TheOthersHearOfAnErrorAllTheSame) {
   }
 }
 
-// The threads of the rendezvous and of both ranks have memory for so many allocations while a failure is to be told. Nobody waits for
-// ever, and the process, which is the user's, lives. Returns whether they ran out.
+// The threads of the rendezvous and of both ranks have memory for this many allocations while a failure is reported. No rank waits
+// for ever, and the user's process survives. Returns whether memory ran out.
 bool endsTheJobAlone(int64_t enough_for, int64_t heartbeat_ms) {
   const auto root = startRoot();
   const auto controls = joinAll(root->id(), 2, heartbeat_ms);

@@ -1,4 +1,4 @@
-// A rendezvous whose process is stopped for a while: what others could not do meanwhile is not held against them.
+// A rendezvous whose process is stopped for a while: that time does not count against ranks.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,15 +18,15 @@ namespace {
 
 using namespace testing_comm;
 
-// A rendezvous in a process of its own.
+// A rendezvous in a separate process.
 class RootProcess {
  public:
-  explicit RootProcess(int64_t handshake_timeout_ms) {
+  explicit RootProcess(int64_t proof_timeout_ms) {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
     pid_ = ::fork();
     if (pid_ == 0) {
-      const auto root = startRoot(60'000, handshake_timeout_ms);
+      const auto root = startRoot(60'000, proof_timeout_ms);
       if (!root || ::write(ends[1], &root->id(), sizeof(UniqueId)) != sizeof(UniqueId)) ::_exit(1);
       while (true) ::pause();
     }
@@ -68,7 +68,7 @@ TEST(StoppedRoot, DropsNobodyForTheTimeInWhichItWasStopped) {
   std::this_thread::sleep_for(std::chrono::milliseconds(kHandshakeMs + 500));
   root.goOn();
   const Patience patience{in(20'000)};
-  // What it hears last in the handshake only it knows; that it has taken it shows when it is content with it.
+  // Only the channel knows that the last handshake message has arrived; proven() shows it.
   while (!channel.proven() && !patience.over()) ASSERT_TRUE(waitAndProgress(channel, patience, 1000).ok());
   channel.send(std::make_shared<const std::vector<std::byte>>(
       encodeMessage(RankMessage(HelloMessage{0, 1, 20'000, thisProcess(), {}}))));

@@ -43,7 +43,7 @@ bool isClosed(const Fd& fd) {
   return false;
 }
 
-// A process of its own name; `ranks` of them make up the communicator.
+// A process with its own name; `ranks` of them form the communicator.
 std::vector<std::byte> welcomeBytes(int host_rank, int ranks, uint16_t return_port = 0) {
   WelcomeMessage welcome;
   welcome.return_port = return_port;
@@ -132,7 +132,7 @@ TEST(Strangers, ThatSayNothingAreDroppedInTheEnd) {
 TEST(Strangers, InAnyNumberDoNotKeepRanksOut) {
   const auto root = startRoot();
   std::vector<Fd> silent;
-  for (int i = 0; i < kMaxPendingConnections + 40; ++i) silent.push_back(connectTo(root->id()));
+  for (size_t i = 0; i < kMaxStrangers + 40; ++i) silent.push_back(connectTo(root->id()));
   EXPECT_TRUE(isClosed(silent.front())) << "the oldest is pushed out";
   pollfd newest{silent.back().get(), POLLIN, 0};
   EXPECT_EQ(::poll(&newest, 1, 0), 0) << "and only as many as need be";
@@ -146,7 +146,7 @@ TEST(Strangers, ThatSaySomethingArePushedOutAfterThoseThatSayNothing) {
   const Fd slow = connectTo(root->id());
   say(slow, handshake.pending().first(20));
   std::vector<Fd> silent;
-  for (int i = 0; i < kMaxPendingConnections + 40; ++i) silent.push_back(connectTo(root->id()));
+  for (size_t i = 0; i < kMaxStrangers + 40; ++i) silent.push_back(connectTo(root->id()));
   EXPECT_TRUE(isClosed(silent[40]));
   pollfd item{slow.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&item, 1, 0), 0) << "it may be a rank on a slow machine";
@@ -189,7 +189,7 @@ TEST(Strangers, AreMentionedWhenARankDoesNotArrive) {
   say(stranger, "GET / HTTP/1.0\r\n\r\n");
   EXPECT_TRUE(isClosed(stranger));
   const Status status = Control::join(joinOptions(root->id(), 0, 2, kShortDeadlineMs)).status();
-  EXPECT_TRUE(mentions(status, "rank 1 of 2 did not arrive") && mentions(status, "was turned away"))
+  EXPECT_TRUE(mentions(status, "rank 1 of 2 did not arrive") && mentions(status, "was refused"))
       << status.toString();
 }
 
@@ -267,7 +267,7 @@ class FalseRoot {
 TEST(FalseRoots, ThatSpeakAnotherProtocolAreNotBelieved) {
   const FalseRoot web;
   std::thread server([&] {
-    // The rank comes back: what it met might be the end of another job.
+    // The rank tries again: the refusal may be from the end of another job.
     for (Fd fd = web.accept(); fd.valid(); fd = web.accept()) {
       say(fd, "HTTP/1.1 400 Bad Request\r\n\r\n");
       if (isClosed(fd)) break;
@@ -293,6 +293,7 @@ TEST(FalseRoots, ThatSendNonsenseAfterTheProofAreNamed) {
       welcomeBytes(7, 1),
       gatheredBytes(1, 1),
       encodeMessage(RootMessage(ClosingMessage{})),
+      encodeMessage(RootMessage(ReturnedMessage{})),  // a Returned without a Return
       std::vector<std::byte>(maxRootMessageBytes(1) + 1),
   };
   for (const auto& answer : answers) {

@@ -1,4 +1,4 @@
-// Whether ranks wait in a circle, from what they say of themselves.
+// Circular waits, from the ranks' reports.
 #include "control/wait_graph.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class Ranks {
   void leaves(int rank) { present_[static_cast<size_t>(rank)] = false; }
   void fallsSilent(int rank) { silent_ = rank; }
 
-  // The rank says what it does; all that are there answer what is then asked.
+  // The rank reports its state; all present ranks answer the inquiry.
   void tell(int rank, uint32_t overdue_ms = 0) {
     RankState own = at(rank);
     own.overdue_ms = overdue_ms;
@@ -139,7 +139,7 @@ TEST(WaitGraph, LetsPassWhatCanGoOn) {
   meeting.receives(1, {0});
   meeting.tellTwice(0);
   EXPECT_EQ(meeting.reason(), "nothing");
-  // One of the circle has just moved, or says nothing.
+  // One rank of the circle has just made progress, or is silent.
   Ranks moving(2);
   moving.receives(0, {1});
   moving.receives(1, {0}, kStuckMs - 1);
@@ -161,7 +161,7 @@ TEST(WaitGraph, LetsPassWhatCanGoOn) {
   EXPECT_EQ(inside.reason(), "nothing");
 }
 
-// Every rank was stopped with the job, and goes on: rank 1 takes what came meanwhile only after it was asked.
+// Every rank was stopped with the job and continues: rank 1 takes its messages only after the inquiry.
 TEST(WaitGraph, LetsAJobGoOnThatWasStopped) {
   Ranks ranks(2);
   ranks.receives(0, {1}, 60'000);

@@ -78,7 +78,7 @@ TEST(CudaDriver, TellsPinnedMemoryOfTheHost) {
   const FakeCuda fake;
   const auto driver = CudaDriver::ofProcess();
   ASSERT_NE(driver, nullptr);
-  // On a thread of its own: while there is one with contexts, the driver is not unloaded.
+  // On a separate thread: while a thread with contexts exists, the driver is not unloaded.
   std::thread([&] {
     const test::PinnedVector<char> pinned(fake, 0, 32);
     EXPECT_EQ(driver->placeOf(pinned.data()), (MemoryPlace{.is_pinned = true}));
@@ -96,7 +96,7 @@ TEST(CudaDriver, TellsTheContextOfAGpusMemory) {
   const FakeCuda fake;
   const auto driver = CudaDriver::ofProcess();
   ASSERT_NE(driver, nullptr);
-  // On a thread of its own, as above.
+  // On a separate thread, as above.
   std::thread([&] {
     const test::ForeignMemory foreign(fake, 2, 32);
     const test::GpuVector<char> own(fake, 2, {1});

@@ -30,7 +30,7 @@ TEST_F(Reserve, KeepsWhatIsGivenBackForTheNextWhileAnybodyHasSome) {
     first.reset();
     EXPECT_GE(kept(), 100'000u);
     EXPECT_EQ(cuda_.live(), live + 2);
-    // Nobody shall get far more than was asked for.
+    // No request may get far more than it asked for.
     const PinnedMemory small = pinned(10), again = pinned(100'001);
     EXPECT_EQ(again.data(), at);
     EXPECT_EQ(kept(), 0u);

@@ -210,7 +210,7 @@ struct Case {
   size_t count = 0;
 };
 
-// inputs[position] is what that position contributes, `count` or n * count elements as the collective has it.
+// inputs[position] is the contribution of that position: `count` or n * count elements, as the collective requires.
 class Reference {
  public:
   Reference(const Case& c, const std::vector<std::vector<std::byte>>& inputs)
@@ -532,7 +532,7 @@ TEST_P(Collectives, MatchTheClosedFormForEveryTypeAndOperation) {
       for (int op = 0; op < (collective == Collective::kAllGather ? 1 : kRedOps); ++op)
         for (const size_t count : kCounts) {
           if (!hasRedOp(static_cast<DataType>(type), static_cast<RedOp>(op))) continue;
-          // It reads inputs that a rank with a factor of its own has not scaled yet; never chosen for it.
+          // It reads inputs that a rank with its own factor has not scaled yet; it is never chosen for that.
           const bool reads_unscaled = std::string_view(GetParam().algorithm).starts_with("peer_");
           if (reads_unscaled && static_cast<RedOp>(op) == RedOp::kPreMulSum) continue;
           runAndCheck(world, {GetParam().algorithm, collective, GetParam().shape, static_cast<DataType>(type),
@@ -579,7 +579,7 @@ TEST(Collectives, AreRightInLargeShapes) {
     }
 }
 
-// The engine keeps what it looked up for the call before as far as that still holds.
+// The engine keeps the layout of the previous call as far as it still holds.
 TEST(Collectives, MayDifferFromTheCallBeforeInOneThingOnly) {
   for (const AlgorithmShape& a : {AlgorithmShape{"ring", {1, 3}}, AlgorithmShape{"ho_ring", {2, 2}}}) {
     World world({.algorithm = a.algorithm, .shape = a.shape, .slot_bytes = 512});
@@ -723,7 +723,7 @@ TEST(HostOperation, SaysWhoseSignalItWaitsFor) {
   EXPECT_EQ(world.operation(0).obstacle().ranks, std::vector<int32_t>{1});
 }
 
-// What position 2 of a ring of 3 says when position 1 calls with one element less.
+// The error of position 2 of a ring of 3 when position 1 calls with one element less.
 std::string complaintOf(Collective collective) {
   World world({.algorithm = "ring", .collective = collective, .shape = {1, 3}});
   std::vector<std::vector<float>> buffers(3, std::vector<float>(3 * 256, 1.0f));

@@ -93,7 +93,7 @@ uint64_t somePattern(DataType type, std::mt19937_64& random) {
   if (type == DataType::kFloat64) return std::bit_cast<uint64_t>(small);
   if (type == DataType::kFloat32) return std::bit_cast<uint32_t>(static_cast<float>(small));
   if (!isFloatingPoint(type)) return static_cast<uint64_t>(static_cast<int64_t>(small)) & mask;
-  // The patterns of ordinary numbers lie around that of one.
+  // The patterns of ordinary numbers are around that of one.
   const test::ReferenceFormat format = test::referenceFormat(type);
   const uint64_t one = static_cast<uint64_t>(format.bias) << format.mantissa_bits;
   const uint64_t span = uint64_t{4} << format.mantissa_bits;

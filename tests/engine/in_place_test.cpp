@@ -1,11 +1,12 @@
-// Collectives and messages from and into memory that is lent, over RDMA devices in memory and over TCP: they are right, and copy
-// nothing, but for what comes over TCP before it was told where it lands.
+// Collectives and messages from and into lent memory, over RDMA devices in memory and over TCP: results are correct, and nothing is
+// copied, except TCP messages that arrive before their landing is told.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "../transport/verbs_fake.h"
 #include "engine/host/point_to_point.h"
+#include "transport/lent_memory.h"
 #include "transport/socket/socket_transport.h"
 #include "transport/verbs/verbs_transport.h"
 #include "world.h"
@@ -69,8 +70,8 @@ class EngineInPlace : public ::testing::TestWithParam<Case> {
   }
   void lend() {
     for (size_t rank = 0; rank < kRanks; ++rank) {
-      transports_[rank]->lend(regionOf(2 * rank + 1, ins_[rank]));
-      transports_[rank]->lend(regionOf(2 * rank + 2, outs_[rank]));
+      transports_[rank]->regions()->lend(regionOf(2 * rank + 1, ins_[rank]));
+      transports_[rank]->regions()->lend(regionOf(2 * rank + 2, outs_[rank]));
     }
   }
   static Region regionOf(uint64_t id, std::vector<uint32_t>& memory) {
@@ -102,7 +103,7 @@ class EngineInPlace : public ::testing::TestWithParam<Case> {
   }
   DataMoved moved() {
     DataMoved all;
-    for (const auto& transport : transports_) all += transport->dataMoved();
+    for (const auto& transport : transports_) all += transport->regions()->dataMoved();
     return all;
   }
   void expectNothingThroughSlots() {
@@ -160,7 +161,7 @@ class MessagesInPlace : public EngineInPlace, public PeerConnections {
     return {Transfer::Direction::kReceive, 1 - at, nullptr,
             reinterpret_cast<std::byte*>(outs_[static_cast<size_t>(at)].data()), bytes};
   }
-  // False when an end says that something is wrong.
+  // False when an end reports an error.
   bool exchange(const std::vector<Transfer>& first, const std::vector<Transfer>& second) {
     EXPECT_TRUE(ends_[0]->begin(first).ok() && ends_[1]->begin(second).ok());
     const Deadline deadline = Deadline::after(clock_, 20'000);
@@ -281,7 +282,7 @@ TEST_P(EngineInPlace, AllToAllsCopyNothingUnlessTheyReplaceTheirInput) {
   lend();
   World world = worldOf("pairwise", Collective::kAllToAll, {1, kRanks});
   for (const Place place : {Place::kApart, Place::kSame}) {
-    // No caller may ask for it: lanes overwrite what others are to send, unless they have to wait for landings.
+    // No caller may request it: lanes overwrite values that others are about to send, unless they have to wait for landings.
     if (place == Place::kSame && overTcp()) break;
     fill();
     ASSERT_TRUE(world.run(calls(place)));

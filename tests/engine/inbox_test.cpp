@@ -1,4 +1,4 @@
-// Which receive takes which message with a tag, and what becomes of messages that nobody waits for yet.
+// The matching of receives and messages with tags, and messages for which no receive waits yet.
 #include "engine/host/inbox.h"
 
 #include <gtest/gtest.h>

@@ -32,7 +32,7 @@ Transfer receiveFrom(int peer, std::vector<std::byte>& data) {
       .direction = Transfer::Direction::kReceive, .peer = peer, .output = data.data(), .bytes = data.size()};
 }
 
-// Of memory that is the host's: copies a hundred bytes at most, and every other time nothing; what is written comes when it settles.
+// For host memory: copies at most a hundred bytes, and every other time nothing; writes arrive when it settles.
 class SlowCopier final : public MemoryCopier {
  public:
   Status copy(std::byte* to, const std::byte* from, size_t bytes, Ends) override {
@@ -116,7 +116,7 @@ class PointToPointRanks : public testing::Test {
     }
   }
 
-  // Polls everybody in turn until all are done, or nobody gets on any more.
+  // Polls all ranks in turn until all are done, or none makes progress.
   bool run() {
     for (int idle = 0; idle < 20;) {
       bool progressed = false, done = true;
@@ -230,7 +230,7 @@ TEST_F(PointToPointRanks, HaveTheirMessagesCopied) {
         transfers[static_cast<size_t>(me)].push_back(send);
         transfers[static_cast<size_t>(peer)].push_back(receive);
       }
-  // One copier for each rank, which has flows of its own.
+  // One copier for each rank, with its own flows.
   std::vector<std::unique_ptr<SlowCopier>> copiers;
   for (int me = 0; me < 3; ++me) {
     SlowCopier* const own[] = {copiers.emplace_back(std::make_unique<SlowCopier>()).get(),

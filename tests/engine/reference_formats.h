@@ -1,7 +1,6 @@
 #pragma once
-// The small floating point formats once more, told in another way than src/engine/host/float_formats.h does:
-// numbers are sums of powers of two in double, and rounding is a search for the nearest neighbour in the list
-// of all numbers. Slow.
+// The small floating point formats again, computed in a different way than in src/engine/host/float_formats.h: numbers are sums of
+// powers of two in double, and rounding searches the nearest neighbour in the list of all numbers. Slow.
 #include <cmath>
 #include <cstdint>
 #include <limits>

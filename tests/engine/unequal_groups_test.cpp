@@ -1,4 +1,5 @@
-// The ho_ family run on groups of different sizes: sums of integers, which are the same in whatever order they are folded.
+// The ho_ family run on groups of different sizes, or that reduce parts of different sizes: sums of integers, which are the same in whatever
+// order they are folded.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -24,19 +25,21 @@ struct Try {
   size_t count;  // of a block, or of the vector
   bool in_place;
   bool uneven = false;  // rank r's block has r more elements
+  Shares shares = {};
 };
 
 class UnequalGroups {
  public:
   explicit UnequalGroups(const Try& what)
       : try_(what), shape_(Shape::of(what.sizes)), ranks_(shape_.ranks()) {
+    shape_.shares = what.shares;
     for (int32_t rank = 0; rank < ranks_; ++rank) {
       counts_.push_back(try_.count + (try_.uneven ? static_cast<size_t>(rank) : 0));
       offsets_.push_back(all_);
       all_ += counts_.back();
     }
     if (try_.collective == Collective::kAllReduce) all_ = try_.count;
-    // Ranks lie in the groups in the opposite order.
+    // Ranks are in the groups in the opposite order.
     for (int32_t position = 0; position < ranks_; ++position)
       rank_of_position_.push_back(ranks_ - 1 - position);
   }
@@ -142,6 +145,21 @@ TEST(UnequalGroups, GiveTheRightResults) {
 
 TEST(UnequalGroups, GiveTheRightResultsForBlocksOfDifferentSizes) {
   tryAll(true);
+}
+
+TEST(GroupsWithShares, GiveTheRightResults) {
+  const int32_t whole = Shares::kWhole;
+  for (const std::vector<int32_t>& sizes : {std::vector<int32_t>{2, 2, 2}, {1, 1, 1}, {4, 3, 1}})
+    for (const std::vector<int32_t>& parts :
+         {std::vector<int32_t>{whole / 2, 0, whole / 2}, {whole - 3, 1, 2}, {0, whole, 0}})
+      for (const size_t count : {0, 1, 7, 1000, 20011})
+        for (const bool in_place : {false, true}) {
+          SCOPED_TRACE(formatString("groups from %d, first share %d, %zu elements%s", sizes[0], parts[0],
+                                    count, in_place ? ", in place" : ""));
+          ASSERT_NO_FATAL_FAILURE(UnequalGroups({"ho_shares", Collective::kAllReduce, sizes, count, in_place,
+                                                 false, Shares(parts)})
+                                      .run());
+        }
 }
 
 }  // namespace

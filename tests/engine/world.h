@@ -26,7 +26,7 @@ struct WorldOptions {
   uint32_t slot_bytes = 65536;
   Simd simd = Simd::kPlain;
   size_t stream_bytes = SIZE_MAX;
-  bool far_readers = false;               // what is sent goes past the caches
+  bool far_readers = false;               // sent values go past the caches
   std::vector<int32_t> rank_of_position;  // empty: position = rank
   // Not over loopback but over these, one for each rank; they must outlive the world.
   std::vector<Transport*> transports{};
@@ -64,7 +64,7 @@ class World final {
   int32_t rankOf(int32_t position) const { return options_.rank_of_position[static_cast<size_t>(position)]; }
   HostOperation& operation(int32_t position) { return *operations_[static_cast<size_t>(position)]; }
 
-  // One call per position; polls everybody in turn until all are done, or nobody gets on any more.
+  // One call per position; polls all ranks in turn until all are done, or none makes progress.
   bool run(std::vector<Call> calls) {
     std::vector<const std::byte*> inputs;
     std::vector<std::byte*> outputs;

@@ -17,7 +17,7 @@ namespace horing::fuzz {
 
 namespace {
 
-// What was understood can be said again, and then means the same.
+// A decoded message can be encoded again, to the same message.
 template <typename Message>
 void sayAgain(const Result<Message>& understood, Result<Message> (*decode)(Bytes)) {
   if (!understood.ok()) return;
@@ -75,7 +75,7 @@ void rendezvous(Bytes bytes) {
     now_ns += static_cast<int64_t>(in.number<uint8_t>()) * 10'000'000;
     if (action % 8 < 3) {
       HelloMessage hello{in.number<int8_t>(), in.number<int8_t>(), in.number<uint8_t>(), {"h", action, 0}};
-      // The service lets nobody come who is not within limits.
+      // The service accepts no process beyond its limits.
       if (meeting.hello(hello, now_ns).ok()) inside.push_back(hello.rank);
     } else if (!inside.empty()) {
       const size_t at = in.number<uint8_t>() % inside.size();
@@ -105,7 +105,7 @@ void handshake(Bytes bytes) {
   if (mode % 3 < 2) {
     Handshake end({key, mode % 3 == 0 ? HandshakeRole::kAcceptor : HandshakeRole::kConnector, {}, {}});
     feedInPieces(end, in.all(), piece);
-    HORING_CHECK(!end.done());  // nobody proves a key by chance
+    HORING_CHECK(!end.done());  // a random input never proves a key
     return;
   }
   SealedChannel sender(key, key, 256), receiver(key, key, 256);
@@ -156,7 +156,7 @@ void controlChannel(Bytes bytes) {
   }
 }
 
-// All answers lie in the socket before the first question.
+// All answers are in the socket before the first question.
 void pmi1(Bytes bytes) {
   SocketPair sockets;
   const SteadyClock clock;

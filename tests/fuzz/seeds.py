@@ -30,7 +30,7 @@ a=pub(iface(b"eth0",b"\x0a\0\0\1",24),iface(b"lo",b"\x7f\0\0\1",8,1)); b=pub(ifa
 put("published","two", struct.pack("<H",len(a))+a+b)
 put("published","one", struct.pack("<H",len(b))+b)
 greet=struct.pack("<IIHHIII",1,0,0,1,2,4,128)
-put("reception","proven", b"\1"+greet); put("reception","stranger", b"\0GET / HTTP/1.0\r\n\r\n"); put("reception","short", b"\1"+greet[:15])
+put("acceptor","proven", b"\1"+greet); put("acceptor","stranger", b"\0GET / HTTP/1.0\r\n\r\n"); put("acceptor","short", b"\1"+greet[:15])
 frame=lambda size,ch,kind,seq,credit: struct.pack("<IHHQQQ",size,ch,kind,1,seq,credit)+bytes(size)
 say=lambda d: bytes([0,len(d)])+d
 put("socket_link","data", say(frame(8,0,1,0,0))+say(frame(0,1,2,0,0))+bytes([6,7]))
@@ -71,7 +71,7 @@ put("unique_id","hex", b"00"*128)
 golden=pathlib.Path(__file__).resolve().parent.parent/"schedule"/"golden"
 for f in (sorted(golden.glob("*.txt")) if golden.is_dir() else []):
     put("schedule_text", f.stem, f.read_bytes())
-env=b"""HORING_WINDOW=4
+env=b"""HORING_TESTS_WINDOW=4
 HORING_ALGO=ring
 HORING_TRANSPORTS=shm,socket
 HORING_ROOT=[::1]:4711
@@ -85,7 +85,7 @@ MASTER_ADDR=node-a:99999
 gpu=lambda why=b"", n=1, mps=0: blob(why)+bytes([n])*16+bytes([mps])+struct.pack("<III",64,32,2)+blob(b"address")+blob(b"")
 put("gpu_offer","memory", gpu()+b"\1"+bytes(range(64))); put("gpu_offer","none", gpu()+b"\0"); put("gpu_offer","shared", gpu(n=0,mps=1)+b"\0"); put("gpu_offer","trouble", gpu(b"no kernels")+b"\0")
 identity=struct.pack("<I",7)+b"".join(blob(t) for t in (b"node",b"boot",b"",b"",b"top/leaf0"))+struct.pack("<5QqiQ",1,2,3,4,9,5,1500,7)+blob(b"00000001,0000ffff")
-put("host_identity","good", identity+b"\0"); put("host_identity","gpu", identity+b"\1"+b"u"*16+b"\1"); put("environment","all", env); put("environment","bad", b"HORING_SLOTS=99999999999999999999\nRANK=-1\nWORLD_SIZE=1\nX=a[1-2\nY=]:[\n")
+put("host_identity","good", identity+b"\0"); put("host_identity","gpu", identity+b"\1"+b"u"*16+b"\1"); put("environment","all", env); put("environment","bad", b"HORING_TESTS_SLOTS=99999999999999999999\nRANK=-1\nWORLD_SIZE=1\nX=a[1-2\nY=]:[\n")
 machines=pathlib.Path(__file__).resolve().parent.parent/"topology"/"machines"
 for f in (sorted(machines.glob("*.xml")) if machines.is_dir() else []):
     if f.stat().st_size < 4000: put("topology_text", f.stem, f.read_bytes())

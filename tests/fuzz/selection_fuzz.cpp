@@ -7,7 +7,7 @@
 
 namespace horing::fuzz {
 
-// What people and tools write of algorithms and machines: what is taken says the same when it is printed and read again.
+// Texts of people and tools about algorithms and machines: an accepted text is unchanged after printing and parsing.
 void selectionText(Bytes bytes) {
   const std::string_view text = textOf(bytes);
   if (const Result<SelectionTable> table = SelectionTable::parse(text, "text"); table.ok()) {

@@ -48,10 +48,10 @@ void overwrite(const std::string& folder, std::string_view stem, const std::stri
     const ssize_t put = ::pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(at));
 }
 
-// What one rank does with a link whose other end writes what it likes.
+// One rank's use of a link whose other end writes anything.
 void use(Link& link) {
   if (!link.established() || !link.status().ok()) return;
-  if (link.sender(0).tryAcquire()) link.sender(0).post(64, 1);
+  if (link.sender(0).tryAcquire(kWholeSlot)) link.sender(0).post(64, 1);
   if (const Message* message = link.receiver(0).tryPeek()) {
     HORING_CHECK_LE(message->bytes, kShape.slot_bytes);
     const std::vector<std::byte> copy(message->data, message->data + message->bytes);
@@ -70,7 +70,7 @@ void shmAddress(Bytes bytes) {
   HORING_CHECK(again && encodeShmAddress(*again) == encodeShmAddress(*address));
 }
 
-// Two ranks; rank 1's files, and what it writes into rank 0's, are the input's at moments that it chooses.
+// Two ranks; the input gives rank 1's files, its writes into rank 0's, and their moments.
 void shmFiles(Bytes bytes) {
   static const Folder folder;
   const SteadyClock clock;
@@ -137,7 +137,7 @@ void slotQueue(Bytes bytes) {
     if (action % 8 == 6) {
       const uint32_t length = action / 8 * 256;
       sender.roam(action < 128);
-      if (std::byte* const place = sender.tryAcquireFor(length)) {
+      if (std::byte* const place = sender.tryAcquire(length)) {
         std::fill_n(place, length, std::byte{1});
         sender.post(length, action);
       }

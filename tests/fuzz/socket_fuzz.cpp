@@ -12,18 +12,18 @@
 #include "base/clock.h"
 #include "targets.h"
 #include "transport/link_shape.h"
+#include "transport/socket/acceptor.h"
 #include "transport/socket/interfaces.h"
 #include "transport/socket/link.h"
 #include "transport/socket/poller.h"
 #include "transport/socket/published.h"
-#include "transport/socket/reception.h"
 #include "transport/socket/wire.h"
 
 namespace horing::fuzz {
 
 namespace {
 
-// Whether the connection stands in the end: the fuzzer's alarm clock may interrupt the call, but not the handshake.
+// Whether the connection is established in the end: the fuzzer's alarm clock may interrupt the call, but not the handshake.
 bool finishConnect(int fd) {
   pollfd writable{.fd = fd, .events = POLLOUT};
   while (::poll(&writable, 1, -1) < 0)
@@ -49,7 +49,7 @@ void say(int fd, Bytes bytes) {
   [[maybe_unused]] const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// What the peer says to have of two channels.
+// The state of two channels that the peer reports.
 void sayState(int fd, const ChannelState& one, const ChannelState& two) {
   const ChannelState states[] = {one, two};
   const tcp::FrameHeader header{.bytes = sizeof states, .channel = 0, .kind = tcp::FrameKind::kState};
@@ -57,17 +57,17 @@ void sayState(int fd, const ChannelState& one, const ChannelState& two) {
   say(fd, std::as_bytes(std::span(states)));
 }
 
-// The accepting end, which lives as long as the process: a listener for each input would be slow.
+// The accepting end, which exists as long as the process: a listener for each input would be slow.
 struct Host {
-  Host() { HORING_CHECK(poller.open().ok() && reception.open().ok()); }
+  Host() { HORING_CHECK(poller.open().ok() && acceptor.open().ok() && acceptor.watch().ok()); }
   void turn() {
     poller.poll();
-    reception.progress();
+    acceptor.progress();
   }
   SteadyClock clock;
   tcp::Poller poller;
   const Key key = Key::derive({}, "fuzz");
-  tcp::Reception reception{{.rank = 5, .key = key}, poller, clock};
+  tcp::Acceptor acceptor{{.rank = 5, .key = key}, poller, clock};
 };
 
 }  // namespace
@@ -90,12 +90,12 @@ void published(Bytes bytes) {
     HORING_CHECK((!Endpoint{each.address, lower.value().port}.text().empty()));
 }
 
-// The first byte says whether the key is proven before the rest is said.
-void reception(Bytes bytes) {
+// The first byte decides whether the key is proven before the rest is sent.
+void acceptor(Bytes bytes) {
   static Host& host = *new Host;  // never destroyed, as there is no moment for it
   Input in(bytes);
   const bool proves = in.number<uint8_t>() % 4 != 0;
-  const Fd fd = dial(host.reception.port());
+  const Fd fd = dial(host.acceptor.port());
   host.turn();
   if (proves) {
     tcp::ConnectorHello hello{};
@@ -115,9 +115,9 @@ void reception(Bytes bytes) {
       if (got > 0 && !proof.feed(std::span(heard, static_cast<size_t>(got))).ok()) break;
     }
     host.turn();
-    while (auto guest = host.reception.takeGuest(static_cast<int>(hello.rank), {}, 0)) {
-      HORING_CHECK(guest->hello.rank < 5 && guest->hello.stream < guest->hello.streams);
-      HORING_CHECK(guest->hello.streams <= tcp::kMaxStreams);
+    while (auto proven = host.acceptor.claim(static_cast<int>(hello.rank), {}, 0)) {
+      HORING_CHECK(proven->hello.rank < 5 && proven->hello.stream < proven->hello.streams);
+      HORING_CHECK(proven->hello.streams <= tcp::kMaxStreams);
     }
   } else {
     say(fd.get(), in.all());
@@ -172,16 +172,16 @@ void socketLink(Bytes bytes) {
       header.credit = in.number<uint8_t>();
       say(peer.get(), std::as_bytes(std::span(&header, 1)));
       say(peer.get(), in.bytes(header.bytes));
-    } else if (action % 8 == 5 && link.sender(channel).tryAcquire()) {
+    } else if (action % 8 == 5 && link.sender(channel).tryAcquire(kWholeSlot)) {
       const uint32_t length = action / 16 * 8;
-      if (action % 16 == 13 && link.sender(channel).sendsFrom(memory.data(), length)) {
-        link.sender(channel).postFrom(memory.data(), length, action);
+      if (action % 16 == 13 && link.sender(channel).lent()->sendsFrom(memory.data(), length)) {
+        link.sender(channel).lent()->postFrom(memory.data(), length, action);
       } else {
         link.sender(channel).post(length, action);
       }
     } else if (action % 8 == 6 && action >= 192) {
       const size_t offset = action % 64;
-      link.receiver(channel).tryLand(
+      link.receiver(channel).landings()->tryLand(
           {.memory = memory.data() + offset, .bytes = 192, .stride = 100, .messages = 2});
     } else if (action % 8 == 6) {
       if (const Message* message = link.receiver(channel).tryPeek()) {

@@ -10,7 +10,7 @@ constexpr Target kTargets[] = {
     {"control_channel", controlChannel},
     {"pmi1", pmi1},
     {"published", published},
-    {"reception", reception},
+    {"acceptor", acceptor},
     {"socket_link", socketLink},
     {"shm_address", shmAddress},
     {"shm_files", shmFiles},

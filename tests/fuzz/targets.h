@@ -24,23 +24,23 @@ const Target* findTarget(std::string_view name);
 void controlMessages(Bytes bytes);  // what ranks and the rendezvous say, encoded again
 void rendezvous(Bytes bytes);       // ranks that say anything in any order
 void handshake(Bytes bytes);        // strangers before the proof, sealed frames after it
-void controlChannel(Bytes bytes);   // a peer that holds the key, and then says anything
+void controlChannel(Bytes bytes);   // a peer that holds the key, and then sends anything
 void pmi1(Bytes bytes);             // an mpiexec that answers anything
 // socket_fuzz.cpp
-void published(Bytes bytes);   // addresses of sockets that a rank gives to the others
-void reception(Bytes bytes);   // greetings on a data connection
+void published(Bytes bytes);   // addresses of sockets that a rank publishes
+void acceptor(Bytes bytes);    // greetings on a data connection
 void socketLink(Bytes bytes);  // frames, against messages of this end
 // shm_fuzz.cpp
 void shmAddress(Bytes bytes);
 void shmFiles(Bytes bytes);   // presence page and rows that a peer made, or overwrote
 void slotQueue(Bytes bytes);  // counters and headers that change under both ends
 // verbs_fuzz.cpp
-void verbsPublished(Bytes bytes);  // RDMA ports that a rank gives to the others
+void verbsPublished(Bytes bytes);  // RDMA ports that a rank publishes
 void verbsDevices(Bytes bytes);    // HORING_IB_HCA
 void verbsLink(Bytes bytes);       // words and writes of a peer, while wires come and go
 // text_fuzz.cpp
 void uniqueId(Bytes bytes);
-void scheduleText(Bytes bytes);  // and the verifier on what it says
+void scheduleText(Bytes bytes);  // and the verifier on the result
 void environment(Bytes bytes);   // values of HORING_ and of launchers' variables, addresses in text
 void hostIdentity(Bytes bytes);
 void gpuOffer(Bytes bytes);

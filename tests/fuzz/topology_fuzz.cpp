@@ -9,7 +9,7 @@
 
 namespace horing::fuzz {
 
-// A file of any format. What is taken can be laid, and written and read again.
+// A file of any format. An accepted graph can be laid out, written and read again.
 void topologyText(Bytes bytes) {
   const Result<MachineGraph> graph = graphFromText(std::string(textOf(bytes)));
   if (!graph.ok()) return;
@@ -19,7 +19,7 @@ void topologyText(Bytes bytes) {
   [[maybe_unused]] const Result<MachineGraph> again = graphFromText(toNcclXml(graph.value()));
 }
 
-// What a rank says of its place, beside one that says nothing.
+// A rank's place from the input, next to an empty one.
 void rankPlace(Bytes bytes) {
   const Result<Fragment> fragment = decodeFragment(bytes);
   if (!fragment.ok()) return;

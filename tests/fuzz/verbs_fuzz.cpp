@@ -17,16 +17,16 @@ namespace {
 using testing::FakeDevice;
 using testing::fakeGid;
 using testing::FakeVerbs;
-using verbs::Word;
+using verbs::ControlTag;
 
 constexpr LinkShape kShape{.channels = 2, .slots = 4, .slot_bytes = 128};
 
-// Hands over what the input says, and keeps the last hello that the link says.
-class ScriptedControl final : public Link, private Sender, private Receiver {
+// Delivers the input's messages, and keeps the link's last hello.
+class ScriptedControl final : public Link {
  public:
   void say(uint64_t word, Bytes bytes) { words_.push_back({word, {bytes.begin(), bytes.end()}}); }
   template <typename Struct>
-  void say(Word word, const Struct& what) {
+  void say(ControlTag word, const Struct& what) {
     say(static_cast<uint64_t>(word), std::as_bytes(std::span(&what, 1)));
   }
   // Which of all words there is no room for; they take none otherwise.
@@ -38,8 +38,8 @@ class ScriptedControl final : public Link, private Sender, private Receiver {
   bool established() const override { return true; }
   const Status& status() const override { return status_; }
   bool departed() const override { return false; }
-  Sender& sender(int) override { return *this; }
-  Receiver& receiver(int) override { return *this; }
+  Sender& sender(int) override { return sender_; }
+  Receiver& receiver(int) override { return receiver_; }
   uint64_t memoryBytes() const override { return 0; }
   std::string describe() const override { return "scripted"; }
 
@@ -48,28 +48,47 @@ class ScriptedControl final : public Link, private Sender, private Receiver {
     uint64_t word;
     std::vector<std::byte> bytes;
   };
-  std::byte* tryAcquire() override { return full ? nullptr : slot_; }
-  void post(uint32_t bytes, Tag tag) override {
+  struct SendingEnd final : Sender {
+    explicit SendingEnd(ScriptedControl& control) : all(control) {}
+    std::byte* tryAcquire(uint32_t) override { return all.full ? nullptr : all.slot_; }
+    void post(uint32_t bytes, Tag tag) override { all.post(bytes, tag); }
+    bool flushed() const override { return true; }
+    LandingSender* landings() override { return nullptr; }
+    LentSender* lent() override { return nullptr; }
+    CallersSlotsSender* callersSlots() override { return nullptr; }
+    SharedSlotsSender* sharedSlots() override { return nullptr; }
+    ScriptedControl& all;
+  };
+  struct ReceivingEnd final : Receiver {
+    explicit ReceivingEnd(ScriptedControl& control) : all(control) {}
+    const Message* tryPeek() override {
+      if (all.words_.empty()) return nullptr;
+      const Spoken& oldest = all.words_.front();
+      all.message_ = {oldest.bytes.data(), static_cast<uint32_t>(oldest.bytes.size()), oldest.word};
+      return &all.message_;
+    }
+    void release() override { all.words_.pop_front(); }
+    bool flushed() const override { return true; }
+    LandingReceiver* landings() override { return nullptr; }
+    LentReceiver* lent() override { return nullptr; }
+    CallersSlotsReceiver* callersSlots() override { return nullptr; }
+    ScriptedControl& all;
+  };
+  void post(uint32_t bytes, Tag tag) {
     HORING_CHECK_LE(bytes, verbs::kControlShape.slot_bytes);
-    if (tag == static_cast<Tag>(Word::kHello)) std::memcpy(&hello, slot_, sizeof hello);
-    if (tag != static_cast<Tag>(Word::kAgain)) return;
+    if (tag == static_cast<Tag>(ControlTag::kHello)) std::memcpy(&hello, slot_, sizeof hello);
+    if (tag != static_cast<Tag>(ControlTag::kAgain)) return;
     verbs::Again again;
     std::memcpy(&again, slot_, sizeof again);
     hello.path[again.path] = again.hello;
   }
-  bool flushed() const override { return true; }
-  const Message* tryPeek() override {
-    if (words_.empty()) return nullptr;
-    message_ = {words_.front().bytes.data(), static_cast<uint32_t>(words_.front().bytes.size()),
-                words_.front().word};
-    return &message_;
-  }
-  void release() override { words_.pop_front(); }
 
   alignas(64) std::byte slot_[verbs::kControlShape.slot_bytes];
   Status status_;
   std::deque<Spoken> words_;
   Message message_;
+  SendingEnd sender_{*this};
+  ReceivingEnd receiver_{*this};
 };
 
 // This rank's link over a0 and a1, and what holds the other ends of its wires,
@@ -79,11 +98,11 @@ class Scene {
   Scene() {
     link_.reset(new verbs::VerbsLink(options(), control_));
     HORING_CHECK(link_->open().ok());
-    link_->progressControl();  // which says hello
+    link_->progressControl();  // which sends a hello
     region_ = registered(*devices_[2]);
   }
 
-  // The other end of a path, connected to what the link said last.
+  // The other end of a path, connected by the link's last hello.
   void meet(size_t index) {
     auto made =
         verbs::Path::make(*devices_[2 + index], {.id = 1000, .sends = 64, .receives = 64, .pkey_index = 0});
@@ -107,9 +126,9 @@ class Scene {
     }
     auto* const at = reinterpret_cast<std::byte*>(&hello);
     for (size_t i = 0; i < std::min(changes.size(), sizeof hello); ++i) at[i] ^= changes[i];
-    control_.say(Word::kHello, hello);
+    control_.say(ControlTag::kHello, hello);
   }
-  // A message anywhere in the link's slots, or beside them.
+  // A message anywhere in the link's slots, or outside them.
   void write(size_t index, uint32_t offset, uint32_t bytes, uint32_t immediate) {
     if (!ends_[index] || !ends_[index]->hasRoom()) return;
     const uint64_t to = control_.hello.slots_address + offset;
@@ -187,27 +206,27 @@ ChannelState stateFrom(Input& in) {
 
 void sayNumbered(Input& in, Scene& scene, uint32_t action) {
   const uint32_t path = in.number<uint8_t>() % 3;
-  if (action == 0) return scene.control().say(Word::kOn, path);
+  if (action == 0) return scene.control().say(ControlTag::kOn, path);
   if (action == 1) {
     verbs::Broken said{
         .path = path, .for_good = path % 2, .state = {stateFrom(in), stateFrom(in)}, .why = {}};
     const Bytes why = in.piece();
     std::memcpy(said.why.data(), why.data(), std::min(why.size(), said.why.size()));
-    return scene.control().say(Word::kBroken, said);
+    return scene.control().say(ControlTag::kBroken, said);
   }
   if (action == 2) {
     verbs::Again said{.path = path, .reserved = 0, .hello = {}};
     if (path < 2) scene.meet(path);
     if (path < 2) said.hello = scene.helloOf(path);
     if (in.number<uint8_t>() > 200) said.hello.queue_pair = in.number<uint32_t>();
-    return scene.control().say(Word::kAgain, said);
+    return scene.control().say(ControlTag::kAgain, said);
   }
   verbs::Goodbye said{};
   for (size_t channel = 0; channel < 2; ++channel) {
     said.posted[channel] = in.number<uint8_t>();
     said.released[channel] = in.number<uint8_t>();
   }
-  scene.control().say(Word::kGoodbye, said);
+  scene.control().say(ControlTag::kGoodbye, said);
 }
 
 void useLink(Input& in, Scene& scene) {
@@ -216,7 +235,7 @@ void useLink(Input& in, Scene& scene) {
   const uint8_t how = in.number<uint8_t>();
   const int channel = how & 1;
   if (how & 2) {
-    if (link.sender(channel).tryAcquire()) link.sender(channel).post(how & 127, how);
+    if (link.sender(channel).tryAcquire(kWholeSlot)) link.sender(channel).post(how & 127, how);
   } else if (const Message* const message = link.receiver(channel).tryPeek()) {
     HORING_CHECK_LE(message->bytes, kShape.slot_bytes);
     link.receiver(channel).release();
@@ -231,7 +250,7 @@ void actOn(Input& in, Scene& scene) {
     case 1:
       return scene.sayHello(in.piece());
     case 2:
-      return scene.control().say(static_cast<uint64_t>(Word::kReady), {});
+      return scene.control().say(static_cast<uint64_t>(ControlTag::kReady), {});
     case 3:
       return sayNumbered(in, scene, action / 8 % 4);
     case 4: {
@@ -253,8 +272,7 @@ void actOn(Input& in, Scene& scene) {
 
 }  // namespace
 
-// What a peer says over the control link, and writes over RDMA, at any time,
-// while wires are pulled and plugged in again.
+// A peer's messages over the control link, and its RDMA writes, at any time, while ports go down and up.
 void verbsLink(Bytes bytes) {
   Scene scene;
   Input in(bytes);

@@ -1,7 +1,8 @@
-"""Runs what the guide says, page by page, and follows its links. Fails with the page and the block.
+"""Runs the commands of the guide, page by page, and follows its links. Fails with the page and the block.
 
 usage: guide_test.py commands SOURCE_FOLDER BIN_FOLDER PREFIX     every block marked sh, but for those that need what is not here
-       guide_test.py links SOURCE_FOLDER                          every relative link of every page of the repository
+       guide_test.py links SOURCE_FOLDER                          every relative link of every page of the repository, and every
+                                                                  error that a heading quotes, in the sources
 
 A block is run by bash, in a folder of its page, with the programs on the path. Behind `sh` it says what else it needs, or that it fails.
 A block marked `text` behind it is what it prints: each line, where ... stands for anything. Where a block draws a picture of the name of
@@ -17,6 +18,8 @@ from pathlib import Path
 
 LIMIT_S = 120
 NEEDS = {"minutes", "nodes", "cluster", "RDMA", "PyTorch", "build"}
+SHOWN = {"c", "cpp", "python", "diff", "yaml"}  # code and files, not commands
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}[^\n]+\n)+")
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -27,10 +30,10 @@ class Block:
         self.commands, self.fails, self.lines = commands, "fails" in words, []
         self.needs = next((word.removeprefix("needs=") for word in words if word.startswith("needs=")), None)
         unknown = [word for word in words if word != "fails" and not word.startswith("needs=")]
-        self.wrong = f"unknown words behind sh: {unknown}" if unknown or self.needs not in NEEDS | {None} else None
+        self.wrong = f"no test can tell what this is: {unknown}\n{commands}" if unknown or self.needs not in NEEDS | {None} else None
 
     def run(self, before, folder, environment):
-        """What is wrong, or None. All that the commands started has ended then."""
+        """The error, or None. All processes of the commands have ended then."""
         process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", before + self.commands], cwd=folder, env=environment, text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
                                    start_new_session=True)
@@ -54,16 +57,19 @@ def blocks(text):
             found.append(Block(rest, content))
         elif language == "text":
             found[-1].lines = content.splitlines()
+        elif language not in SHOWN:
+            found.append(Block([f"```{words}"], content))
+    found += [Block(["commands that are only indented"], lines) for lines in INDENTED.findall(BLOCK.sub("", text))]
     return found
 
 
 def try_page(page, source, environment, have):
-    """Of each block: None if it ran, what it needs, or what is wrong."""
+    """For each block: None if it ran, its unmet needs, or its error."""
     text = page.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "examples").symlink_to(source / "examples")
-        exported = ""  # what a reader's shell would remember
+        exported = ""  # the state of a reader's shell
         for block in blocks(text):
             if block.wrong or block.needs not in have:
                 yield block.wrong or block.needs
@@ -127,9 +133,25 @@ def links(source):
     return wrong
 
 
+def errors(source):
+    """Errors quoted in headings of the guide are in the compiled sources; "..." matches any text."""
+    literals = ""
+    for path in sorted((source / "src").rglob("*")):
+        if path.suffix in (".cpp", ".h"):
+            literals += re.sub(r'"\s*\n\s*"', "", path.read_text(encoding="utf-8"))
+    wrong, found = [], 0
+    for page in sorted((source / "docs").glob("*.md")):
+        for quoted in re.findall(r'^#+ .*"([^"\n]+)"', page.read_text(encoding="utf-8"), re.MULTILINE):
+            found += 1
+            wrong += [f"{page.name}: no error says: {part}" for part in quoted.split("...") if part.strip() not in literals]
+    print(f"{found} errors that the guide explains")
+    return wrong if found >= 5 else [*wrong, "hardly any error was found"]
+
+
 def main():
     what, source, *rest = sys.argv[1:]
-    wrong = links(Path(source)) if what == "links" else commands(Path(source), *rest)
+    source = Path(source).resolve()
+    wrong = links(source) + errors(source) if what == "links" else commands(source, *rest)
     sys.exit("\n".join(wrong) if wrong else 0)
 
 

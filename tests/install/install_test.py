@@ -43,7 +43,7 @@ def sums(tree, program):
 
 
 def uses_installed_library(tree, program):
-    """True if the shared library of `tree` is what the program loads."""
+    """True if the program loads the shared library of `tree`."""
     line = next((line for line in run("ldd", program).splitlines() if "libhoring" in line), None)
     if line is None:
         return False
@@ -105,7 +105,7 @@ def pkg_config(compiler, tree, source, build):
 
 
 def programs(tree, build, names):
-    """All of them, and nothing else, are there and start; and what was built that has the name of one is one."""
+    """All programs, and nothing else, are there and start; and each built file with a program's name is one."""
     built = {path.name for path in (Path(build) / "bin").iterdir() if path.name.startswith("horing-") or path.name.endswith("_perf")}
     expect(built <= set(names), f"not made by horing_program(), so not installed: {sorted(built - set(names))}")
     found = {path.name for path in (tree / "bin").iterdir()}

@@ -110,7 +110,7 @@ TEST_F(KeyFile, LetsTorchrunsRanksMeet) {
   expectToMeet(variables, "RANK", 3);
 }
 
-// What sits on MASTER_PORT+1 hangs up on whoever comes, as a server of something else does.
+// The process at MASTER_PORT+1 closes each connection, as an unrelated server does.
 TEST_F(KeyFile, LetsTorchrunsRanksMeetBesideAStranger) {
   const Address loopback = resolveHost({"127.0.0.1", 1}).take().front().address;
   const Listener stranger = listenOn(&loopback, 0).take();

@@ -1,4 +1,4 @@
-"""A Slurm cluster of this one machine, for as long as a test takes, in namespaces and a folder of its own."""
+"""A Slurm cluster of this one machine, for as long as a test takes, in separate namespaces and a folder."""
 import contextlib
 import os
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 import time
 
 READY_S = 30
-ADDRESS = "10.77.0.1"  # Slurm finds no address to listen on where there are only those of 127.0.0.0/8
+ADDRESS = "10.77.0.1"  # Slurm finds no address to listen on if there are only addresses of 127.0.0.0/8
 
 CONFIGURATION = """
 ClusterName=try

@@ -46,7 +46,7 @@ def own_environment():
 
 
 def run(words, environment):
-    """Exit status and what was printed; all that was started has ended, too. The status is None if it took too long."""
+    """Exit status and output; all started processes have ended, too. The status is None if it took too long."""
     process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, start_new_session=True)
     try:
@@ -61,7 +61,7 @@ def run(words, environment):
 
 
 def trouble(words, program, environment):
-    """Why the program did not do what it should; empty if it did."""
+    """The program's error; empty on success."""
     try:
         status, out, errors = run([*words, str(program), *SIZES], environment)
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def trouble(words, program, environment):
 
 
 def right_programs(name, words, programs, environment):
-    """How many of them do what they should. None is tried after one that does not: it would say the same."""
+    """How many succeed. Stops at the first failure, since the others would fail the same way."""
     for right, program in enumerate(programs):
         if said := trouble(words, program, environment):
             print(f"{name}: {program.name}: {said}", file=sys.stderr)
@@ -95,7 +95,7 @@ def main():
     if not programs:
         sys.exit(f"try_launchers.py: there is no *_perf in {arguments.bin}: build first (./tools/dev build), or give --bin")
     os.environ["PATH"] = f"{arguments.bin.resolve()}:{os.environ['PATH']}"
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started ends, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that started processes end, too
     failures = 0
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

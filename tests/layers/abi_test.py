@@ -17,7 +17,7 @@ import abi  # noqa: E402
 class Abi(unittest.TestCase):
     def survives(self, pattern="", replacement=""):
         """Whether programs survive the headers with the first place changed that has the pattern."""
-        before = {name: (ROOT / "include/horing" / name).read_text() for name in abi.HEADERS}
+        before = abi.read_headers(ROOT)
         now = dict(before)
         if pattern:
             name = next(name for name, text in before.items() if re.search(pattern, text))

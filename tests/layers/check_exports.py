@@ -45,7 +45,7 @@ def not_as_declared(library, names):
     """Functions that the C headers declare and libhoring.so lacks, or the other way round."""
     if not os.path.basename(library).startswith("libhoring.so"):
         return []
-    declared = {name for header in abi.HEADERS for _, name, _ in abi.functions((ROOT / "include/horing" / header).read_text())}
+    declared = {name for text in abi.read_headers(ROOT).values() for _, name, _ in abi.functions(text)}
     return sorted(declared ^ set(names))
 
 

@@ -73,7 +73,7 @@ def allowed_layers(file):
 
 
 def is_private(target, includer):
-    """`target` (below src/) belongs to one part of a layer and `includer` lies outside that layer."""
+    """`target` (below src/) belongs to one part of a layer and `includer` is outside that layer."""
     parts = target.parts
     if len(parts) < 4 or parts[1] not in rules.PRIVATE_PARENTS:
         return False
@@ -195,7 +195,7 @@ def check_names(root, problems):
 
 
 def check(root, grants_are_needed=False):
-    """All that is wrong, one line each; with `grants_are_needed` also what rules.py permits in vain."""
+    """All violations, one line each; with `grants_are_needed` also unused permissions in rules.py."""
     root = pathlib.Path(root).resolve()
     problems, edges = [], []
     check_names(root, problems)

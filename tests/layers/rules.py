@@ -19,7 +19,7 @@ LAYERS = {
     "comm/progress": ["comm/guard", "comm/reach", "comm/links", "engine", "base"],
     "comm/membership": ["comm/links", "control", "selection", "sim", "transport", "topology", "cuda", "base"],
     "comm/calls": ["comm/links", "selection", "engine", "schedule", "topology", "cuda", "base"],
-    # The communicator: it alone knows all its parts, and none of them knows it.
+    # The communicator: only it includes all its parts, and none of them includes it.
     "comm": ["comm/calls", "comm/membership", "comm/progress", "comm/guard", "comm/reach", "comm/links",
              "control", "selection", "sim", "transport", "schedule", "base"],
     "comm/tuning": ["comm", "comm/calls", "selection", "engine", "sim", "schedule", "base"],
@@ -34,7 +34,7 @@ LAYERS = {
 # Single includes that go further down than the table says, each for a reason.
 EXCEPTIONS = {
     ("src/capi/memory.cpp", "transport/memory/segment_list.h"),  # memory belongs to no communicator: the API keeps the list of it
-    ("src/capi/lifecycle.cpp", "transport/loopback/hub.h"),  # ranks that are threads share a hub, and whoever starts them makes it
+    ("src/capi/lifecycle.cpp", "transport/loopback/hub.h"),  # ranks that are threads share a hub, made by the code that starts them
 }
 
 # Programs see the public header and, as vocabulary, base. These look deeper, each for a reason.
@@ -50,7 +50,7 @@ FACES = {
     "tools/horing_topo": ["topology"],  # it shows machines
     "tools/horing_tune": ["base", "launch", "selection", "comm/tuning", "comm"],  # it measures the machine under a communicator, and writes tables
     "tools/horing_check": ["base", "transport"],  # it names the interfaces that the transport would use
-    "tools/horing_info": ["base", "topology", "control", "selection", "comm/gpu", "nccl"],  # it shows what was found
+    "tools/horing_info": ["base", "topology", "control", "selection", "comm/gpu", "nccl"],  # it shows the results
 }
 
 # A test folder sees its layer and all below it; these see more.
@@ -60,18 +60,18 @@ TESTS = {
     "tests/engine": ["algorithms"],  # ... or run
     "tests/simulated": ["engine", "transport", "schedule", "algorithms", "base"],  # it runs the engine over a network of its own
     "tests/comm": ["engine", "topology"],  # it looks at the parts one by one
-    "tests/comm/gpu": ["comm/queue"],  # it gives commands
+    "tests/comm/gpu": ["comm/queue", "algorithms"],  # it gives commands, and makes plans of all schedules
     "tests/fuzz": ["comm/gpu", "comm/membership", "control", "launch", "selection", "sim", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
     "tests/programs": ["base", "control", "selection", "sim", "topology"],
 }
 
 # Folders whose headers are private to their layer, but for the front header <folder>_transport.h and those named here.
 PRIVATE_PARENTS = ["transport"]
-# The hub is made by whoever starts ranks as threads; memory is allocated, and mapped, above the transports; the rendezvous listens where data connections do.
+# The hub is made by the code that starts ranks as threads; memory is allocated, and mapped, above the transports; the rendezvous listens where data connections do.
 FRONTS = ["transport/loopback/hub.h", "transport/memory/segment.h", "transport/memory/segment_list.h", "transport/socket/interfaces.h"]
 PRIVATE_SEEN_BY = ["bench/micro", "tests/fuzz"]  # they measure, and feed, the parts
 
-# Folders that need no README.md of their own: tests/README.md speaks for its folders.
+# Folders without a README.md: tests/README.md describes its folders.
 NO_README = ["tests/*", "tests/*/*", "bench/*/*", "src/*/*/*"]
 # Numbers in text are the same under every locale: base/number.h reads them, formatString() (base/status.h) writes them.
 LOCALE_FREE = ["src", "tools", "include"]

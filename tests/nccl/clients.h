@@ -44,7 +44,7 @@ inline void destroyAll(const std::vector<ncclComm_t>& comms) {
   for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
 }
 
-// Sets a variable of the environment, and puts back what was there.
+// Sets a variable of the environment, and restores its former value.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {

@@ -99,10 +99,10 @@ TEST(NcclEnvironment, IsNamedWhereItIsWrong) {
   {
     const Variable wrong("NCCL_ALGO", "spiral");
     EXPECT_TRUE(refuses(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidArgument,
-                        "(HORING_ALGO comes of NCCL_ALGO=spiral)"));
+                        "(HORING_ALGO is set by NCCL_ALGO=spiral)"));
     const Variable own("HORING_ALGO", "coil");
     EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidArgument);
-    EXPECT_EQ(std::string(ncclGetLastError(nullptr)).find("comes of"), std::string::npos)
+    EXPECT_EQ(std::string(ncclGetLastError(nullptr)).find("is set by"), std::string::npos)
         << ncclGetLastError(nullptr);
   }
   ASSERT_NCCL(ncclCommInitRank(&comm, 1, id, 0));

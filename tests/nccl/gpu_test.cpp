@@ -1,4 +1,4 @@
-// Memory of GPUs through NCCL's interface. Emulated; a program of its own, since a driver that is loaded stays.
+// GPU memory through NCCL's interface. Emulated; a separate program, since a loaded driver stays.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -34,6 +34,7 @@ TEST(NcclGpu, MemoryIsTheCurrentGpusOnceThereIsADriver) {
     ASSERT_NE(data, nullptr);
     for (size_t i = 0; i < kCount; ++i) data[i] = static_cast<float>(rank + 1);
     EXPECT_NCCL(ncclAllReduce(memory, memory, kCount, ncclFloat, ncclSum, comm, nullptr));
+    GpuStream::ofDefault(cuda).synchronize();
     EXPECT_EQ(data[kCount - 1], 3);
     int device = -1;
     EXPECT_NCCL(ncclCommCuDevice(comm, &device));
@@ -55,6 +56,78 @@ TEST(NcclGpu, MemoryIsTheCurrentGpusOnceThereIsADriver) {
   cuda.fail("cuMemAlloc", 2);
   EXPECT_TRUE(refuses(ncclMemAlloc(&memory, 4096), ncclUnhandledCudaError, "no 4096 bytes"));
   cuda.fail(nullptr, 0);
+}
+
+// As with NCCL: on memory of a GPU NULL is the default stream of CUDA.
+TEST(NcclGpu, TheDefaultStreamOrdersCallsAndDoesNotBlock) {
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  const Variable soon("HORING_TIMEOUT_MS", "5000");  // of a call that waits
+  const std::vector<ncclComm_t> comms = meet(2);
+  onEveryRank(2, [&](int rank) {
+    const ncclComm_t comm = comms[static_cast<size_t>(rank)];
+    float on_host = 1;
+    EXPECT_NCCL(ncclAllReduce(&on_host, &on_host, 1, ncclFloat, ncclSum, comm, nullptr));
+    EXPECT_EQ(on_host, 2) << "complete on return, without a current GPU";
+    const CurrentGpu current(cuda, rank);
+    EXPECT_NCCL(ncclAllReduce(&on_host, &on_host, 1, ncclFloat, ncclSum, comm, nullptr));
+    EXPECT_EQ(on_host, 4) << "complete on return";
+    EXPECT_NCCL(ncclAllReduce(&on_host, &on_host, 0, ncclFloat, ncclSum, comm, nullptr));
+    const GpuVector<float> data(cuda, rank, std::vector<float>(8, 0));
+    const PinnedVector<float> ones(cuda, rank, std::vector<float>(8, 1)), result(cuda, rank, 8);
+    const GpuStream on_default = GpuStream::ofDefault(cuda);
+    std::atomic<bool> gate{false};
+    on_default.waitFor(gate);
+    data.writeOn(on_default, ones);
+    EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), 8, ncclFloat, ncclSum, comm, nullptr));
+    // An empty message goes together with one that is not.
+    EXPECT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(ncclSend(data.data(), 8, ncclFloat, 1 - rank, comm, nullptr));
+    EXPECT_NCCL(ncclRecv(data.data(), 8, ncclFloat, 1 - rank, comm, nullptr));
+    EXPECT_NCCL(ncclSend(nullptr, 0, ncclFloat, 1 - rank, comm, nullptr));
+    EXPECT_NCCL(ncclRecv(nullptr, 0, ncclFloat, 1 - rank, comm, nullptr));
+    EXPECT_NCCL(ncclGroupEnd());
+    // Pinned memory is ordered, too.
+    data.readOn(on_default, result);
+    EXPECT_NCCL(ncclAllReduce(result.data(), result.data(), 8, ncclFloat, ncclSum, comm, nullptr));
+    EXPECT_FALSE(on_default.idle());
+    gate = true;
+    on_default.synchronize();
+    EXPECT_EQ(data.read(), std::vector<float>(8, 2));
+    EXPECT_EQ(result.values(), std::vector<float>(8, 4));
+  });
+  destroyAll(comms);
+}
+
+TEST(NcclGpu, ASuspendedCommunicatorGivesItsPinnedMemoryBack) {
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  std::vector<ncclComm_t> comms(2);
+  ASSERT_NCCL(ncclCommInitAll(comms.data(), 2, nullptr));
+  const auto expectWorks = [&] {
+    onEveryRank(2, [&](int rank) {
+      const CurrentGpu current(cuda, rank);
+      const GpuVector<float> data(cuda, rank, std::vector<float>(1000, 1));
+      EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), 1000, ncclFloat, ncclSum,
+                                comms[static_cast<size_t>(rank)], nullptr));
+      GpuStream::ofDefault(cuda).synchronize();
+      EXPECT_EQ(data.read(), std::vector<float>(1000, 2));
+      int device = -1;
+      EXPECT_NCCL(ncclCommCuDevice(comms[static_cast<size_t>(rank)], &device));
+      EXPECT_EQ(device, rank);
+    });
+  };
+  expectWorks();
+  const int freed = cuda.calls("cuMemFreeHost");
+  ASSERT_NCCL(ncclGroupStart());
+  for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+  ASSERT_NCCL(ncclGroupEnd());
+  EXPECT_GT(cuda.calls("cuMemFreeHost"), freed);
+  ASSERT_NCCL(ncclGroupStart());
+  for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommResume(comm));
+  ASSERT_NCCL(ncclGroupEnd());
+  expectWorks();
+  destroyAll(comms);
 }
 
 // Read when the operation's turn on its stream has come.

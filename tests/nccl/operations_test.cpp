@@ -161,7 +161,7 @@ TEST(NcclOperationsWithSettings, CheckTheseBeforeAllElse) {
     EXPECT_TRUE(refuses(ncclAllReduceConfig(&x, &x, 1, ncclFloat, ncclSum, nullptr, nullptr, &config),
                         one.expected, one.named));
   }
-  // A caller of 2.31 has no event, and what lies behind its struct is its own.
+  // A caller of 2.31 has no event, and the memory after its struct is its own.
   ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
   config.size = 64;
   config.version = 23100;

@@ -20,7 +20,7 @@ namespace {
 std::atomic<bool> dies_at_fsync{false};
 }
 
-// In place of the system's, also for the library: what it has written is not yet what it wants to keep.
+// Replaces the system's function, also for the library: written data is not yet on disk.
 extern "C" int fsync(int fd) {
   if (dies_at_fsync) ::kill(::getpid(), SIGKILL);
   return static_cast<int>(::syscall(SYS_fsync, fd));
@@ -171,7 +171,7 @@ class Damage : public testing::Test {
     file.put(static_cast<char>(byte ^ 4));
   }
 
-  // Changes section `number` of a rank's file, and every digest on the way up, as only somebody who means it can.
+  // Changes section `number` of a rank's file and all digests above it, as only a deliberate forger can.
   template <typename Change>
   void forge(int rank, size_t number, Change change) const {
     const std::string path = shard(rank);
@@ -251,7 +251,7 @@ TEST_F(Damage, TruncatedFilesAreNamed) {
   expectRefused(horingInvalidArgument, "/manifest: there is no digest");
 }
 
-// Whoever opened such a pipe would wait for ever.
+// Opening such a pipe would block for ever.
 TEST_F(Damage, PipesAndFoldersAreNoFiles) {
   const std::string manifest = path_ + "/manifest", file = shard(1), text = contentOf(manifest);
   fs::remove(manifest);
@@ -263,7 +263,7 @@ TEST_F(Damage, PipesAndFoldersAreNoFiles) {
   fs::create_directory(file);
   expectRefused(horingInvalidArgument, "-1 is not a file");
 
-  // Those of a new checkpoint take the place of whatever has their temporary name, and are not written through it.
+  // The files of a new checkpoint replace any file with their temporary name, and are not written through it.
   const std::string other = folder_ / "other";
   std::ofstream(other) << "mine";
   fs::create_symlink(other, manifest + ".new");
@@ -433,7 +433,7 @@ TEST(CheckpointDeathTest, AWriterThatDiesLeavesTheLastCheckpoint) {
   const std::vector<horingComm_t> comms = makeGrid(2, 2);
   expectLoaded({comms}, path, trained(4, 1), 1);
   Job{comms}.trainAndSave(path, 2);
-  EXPECT_EQ(filesIn(path).size(), 5u);  // what the dead one left is gone, too
+  EXPECT_EQ(filesIn(path).size(), 5u);  // the dead process's files are gone, too
   destroyAll(comms);
 }
 

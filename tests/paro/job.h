@@ -175,11 +175,13 @@ class Trainee {
     for (int bucket = buckets_; bucket-- > 0;) {
       if (!isTrainable(bucket)) continue;
       ASSERT_PARO(horingParoOpenGrads(paro_, bucket));
+      horingParoBucket_t info{};
+      ASSERT_PARO(horingParoGetBucket(paro_, bucket, &info));
       forEachParamOf(bucket, [&](size_t p) {
         void* values = nullptr;
         ASSERT_PARO(horingParoGetGrad(paro_, p, &values));
         for (size_t i = 0; i < params_[p].count; ++i)
-          put(values, params_[p].type, i, gradient(rank_, micro_step, step, p, i));
+          put(values, info.gradType, i, gradient(rank_, micro_step, step, p, i));
       });
       ASSERT_PARO(horingParoReduceGrads(paro_, bucket));
     }

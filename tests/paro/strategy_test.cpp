@@ -1,4 +1,4 @@
-// The table of strategies and what it costs, against the formulas written out.
+// The table of strategies and their costs, against the formulas.
 #include <climits>
 
 #include "job.h"
@@ -55,7 +55,7 @@ TEST(ParoStrategies, CostWhatTheFormulasSay) {
   for (const auto& [groups, members] : {std::pair(2, 4), std::pair(4, 8), std::pair(1, 4), std::pair(4, 1)})
     for (const int s : {1, 4, 10})
       for (const uint64_t trainable : {uint64_t{1} << 30, uint64_t{1} << 26}) {
-        const horingParoModel_t model{groups, members, uint64_t{1} << 30, trainable, s, 2, 12};
+        const horingParoModel_t model{groups, members, uint64_t{1} << 30, trainable, s, 2, 12, 0};
         const double m = members, a = (m - 1) / m, b = (groups - 1.0) / groups;
         const double all_bytes = 2.0 * static_cast<double>(model.params),
                      bytes = 2.0 * static_cast<double>(trainable);
@@ -81,7 +81,7 @@ TEST(ParoStrategies, CostWhatTheFormulasSay) {
 }
 
 TEST(ParoStrategies, NameTheirCollectives) {
-  const horingParoModel_t model{2, 4, 8000, 8000, 3, 2, 12};
+  const horingParoModel_t model{2, 4, 8000, 8000, 3, 2, 12, 0};
   horingParoEstimate_t cost{};
   ASSERT_PARO(horingParoGetEstimate(horingParoIIG, &model, &cost));
   ASSERT_EQ(cost.numOperations, 4);
@@ -105,9 +105,56 @@ TEST(ParoStrategies, NameTheirCollectives) {
   }
 }
 
+TEST(ParoStrategies, TakeTheTimeOfTheirCollectives) {
+  const horingParoModel_t model{2, 4, 8000, 8000, 3, 2, 12, 0};
+  horingParoEstimate_t cost{};
+  ASSERT_PARO(horingParoGetEstimate(horingParoIIG, &model, &cost));
+  horingParoRates_t rates{};
+  rates.of[horingParoAllGather][horingParoGroup] = {1e-3, 1e-6};
+  rates.of[horingParoReduceScatter][horingParoGroup] = {2e-3, 2e-6};
+  rates.of[horingParoReduceScatter][horingParoRail] = {3e-3, 3e-6};
+  rates.of[horingParoAllGather][horingParoRail] = {4e-3, 4e-6};
+  rates.of[horingParoAllReduce][horingParoGlobal] = {5, 5};  // it has none
+  double seconds = 0;
+  ASSERT_PARO(horingParoGetSeconds(&cost, 2, &rates, &seconds));
+  EXPECT_DOUBLE_EQ(seconds, 6 * (2 * 1e-3 + 16000 * 1e-6) + 3 * (2 * 2e-3 + 16000 * 2e-6) +
+                                (2 * 3e-3 + 4000 * 3e-6) + (2 * 4e-3 + 4000 * 4e-6));
+  EXPECT_TRUE(paroRefuses(horingParoGetSeconds(&cost, 0, &rates, &seconds), horingInvalidArgument,
+                          "on 0 vectors: expected an estimate"));
+  cost.numOperations = HORING_PARO_MAX_OPERATIONS + 1;
+  EXPECT_TRUE(paroRefuses(horingParoGetSeconds(&cost, 1, &rates, &seconds), horingInvalidArgument,
+                          "6 operations on 1 vectors"));
+  EXPECT_TRUE(
+      paroRefuses(horingParoGetSeconds(&cost, 1, nullptr, &seconds), horingInvalidArgument, "rates is NULL"));
+}
+
+// What is measured is the same on all ranks, of the scopes that there are.
+TEST(ParoStrategies, AreMeasured) {
+  for (const auto& [labels, has_groups] : {std::pair(std::vector<const char*>{"a", "a", "b", "b"}, true),
+                                           std::pair(std::vector<const char*>{"a", "a", "b"}, false)}) {
+    const std::vector<horingComm_t> comms = makeGroups(labels);
+    std::vector<horingParoRates_t> all(comms.size());
+    onEveryRank(static_cast<int>(comms.size()), [&](int rank) {
+      const auto mine = static_cast<size_t>(rank);
+      ASSERT_PARO(horingParoMeasure(comms[mine], 100000, &all[mine]));
+      EXPECT_TRUE(
+          paroRefuses(horingParoMeasure(comms[mine], 1, nullptr), horingInvalidArgument, "rates is NULL"));
+    });
+    for (const horingParoRates_t& rates : all) EXPECT_EQ(std::memcmp(&rates, &all[0], sizeof rates), 0);
+    for (int collective = 0; collective < 3; ++collective)
+      for (const int scope : {horingParoGroup, horingParoRail, horingParoGlobal}) {
+        const horingParoRate_t& rate = all[0].of[collective][scope];
+        const bool is_there = has_groups || scope == horingParoGlobal;
+        EXPECT_EQ(rate.latencySeconds + rate.secondsPerByte > 0, is_there) << collective << " " << scope;
+        EXPECT_LT(rate.latencySeconds, 10);
+      }
+    destroyAll(comms);
+  }
+}
+
 TEST(ParoStrategies, CostTheLargestNumberWhereThatIsTooSmall) {
   const uint64_t params = uint64_t{1} << 51;
-  const horingParoModel_t model{64, 8, params, params, 1 << 20, 4, 8};
+  const horingParoModel_t model{64, 8, params, params, 1 << 20, 4, 8, 0};
   horingParoEstimate_t cost{};
   ASSERT_PARO(horingParoGetEstimate(horingParoGGG, &model, &cost));
   EXPECT_EQ(cost.fastBytes, UINT64_MAX);
@@ -115,7 +162,7 @@ TEST(ParoStrategies, CostTheLargestNumberWhereThatIsTooSmall) {
 }
 
 TEST(ParoStrategies, RefuseModelsThatAreNone) {
-  const horingParoModel_t good{2, 4, 8000, 8000, 3, 2, 12};
+  const horingParoModel_t good{2, 4, 8000, 8000, 3, 2, 12, 0};
   horingParoEstimate_t cost{};
   const auto refuses = [&](auto change, const char* named) {
     horingParoModel_t model = good;

@@ -55,6 +55,8 @@ TEST_P(Training, EqualsOneRankOnEveryStrategy) {
     config.average = (ranks() & (ranks() - 1)) == 0;  // else there are roundings
     config.stateValues = 0;
     train(config, Optimizer::kSgd, 1);
+    config.gradsInFloat32 = 1;
+    train(config, Optimizer::kSgd, 2);
     if (HasFatalFailure() || HasFailure()) return;
   }
 }
@@ -63,7 +65,8 @@ TEST_P(Training, EqualsOneRankOnEveryStrategy) {
 struct Expected {
   double state_bytes = 0, slow_bytes = 0, fast_bytes = 0;
 };
-Expected expectedOf(horingParoStrategy_t strategy, const Layout& layout, int micro_steps) {
+Expected expectedOf(horingParoStrategy_t strategy, const Layout& layout, int micro_steps,
+                    bool grads_in_float32) {
   const horingParoStrategyInfo_t* row = nullptr;
   EXPECT_PARO(horingParoGetStrategy(strategy, &row));
   const double d[] = {1, static_cast<double>(layout.members),
@@ -75,12 +78,15 @@ Expected expectedOf(horingParoStrategy_t strategy, const Layout& layout, int mic
     const int state_bytes = wire_bytes == 8 ? 16 : wire_bytes == 4 ? 8 : 12;
     const double wire = static_cast<double>(wire_bytes * param.count);
     const double state = static_cast<double>(param.count) * state_bytes;
+    const size_t grad_bytes = grads_in_float32 ? std::max<size_t>(wire_bytes, 4) : wire_bytes;
+    const double grads = static_cast<double>(grad_bytes * param.count);
     sum.state_bytes +=
-        wire / d[row->params] + (param.trainable ? wire / d[row->grads] + state / d[row->state] : 0);
+        wire / d[row->params] + (param.trainable ? grads / d[row->grads] + state / d[row->state] : 0);
     const uint64_t trainable = param.trainable ? param.count : 0;
-    const horingParoModel_t model{layout.groups, layout.members, param.count,
-                                  trainable,     micro_steps,    static_cast<int>(wire_bytes),
-                                  state_bytes};
+    const horingParoModel_t model{layout.groups, layout.members,
+                                  param.count,   trainable,
+                                  micro_steps,   static_cast<int>(wire_bytes),
+                                  state_bytes,   static_cast<int>(grad_bytes)};
     horingParoEstimate_t cost{};
     EXPECT_PARO(horingParoGetEstimate(strategy, &model, &cost));
     sum.slow_bytes += static_cast<double>(cost.slowBytes);
@@ -92,11 +98,13 @@ Expected expectedOf(horingParoStrategy_t strategy, const Layout& layout, int mic
 TEST_P(Training, KeepsAndSendsWhatTheFormulasSay) {
   constexpr int kMicroSteps = 2;
   const Reference start(kModel, Optimizer::kSgd);
-  for (int number = 0; number < horingParoNumStrategies; ++number) {
-    const auto strategy = static_cast<horingParoStrategy_t>(number);
+  for (int number = 0; number < 2 * horingParoNumStrategies; ++number) {
+    const auto strategy = static_cast<horingParoStrategy_t>(number / 2);
     SCOPED_TRACE(number);
-    const Expected expected = expectedOf(strategy, GetParam(), kMicroSteps);
-    onClients(configOf(strategy), [&](horingParo_t paro, Trainee& trainee, int) {
+    horingParoConfig_t config = configOf(strategy);
+    config.gradsInFloat32 = number % 2;
+    const Expected expected = expectedOf(strategy, GetParam(), kMicroSteps, number % 2);
+    onClients(config, [&](horingParo_t paro, Trainee& trainee, int) {
       horingParoInfo_t info{};
       ASSERT_PARO(horingParoGetInfo(paro, &info));
       EXPECT_EQ(info.strategy, strategy);
@@ -117,7 +125,8 @@ TEST_P(Training, KeepsAndSendsWhatTheFormulasSay) {
       // The longest bucket is one parameter of 1003 float32; no more than two are gathered, or open, at once.
       const double two_buckets = 2 * 4 * (1003.0 + ranks());
       EXPECT_LE(static_cast<double>(usage.gradBufferBytes), two_buckets);
-      EXPECT_LE(static_cast<double>(usage.gatheredBytes), number < horingParoINI ? 0 : two_buckets + 4 * 501);
+      EXPECT_LE(static_cast<double>(usage.gatheredBytes),
+                strategy < horingParoINI ? 0 : two_buckets + 4 * 501);
       // Padding is a few hundredths of so small a model.
       EXPECT_NEAR(static_cast<double>(usage.slowBytes), expected.slow_bytes, 0.08 * expected.slow_bytes + 8);
       EXPECT_NEAR(static_cast<double>(usage.fastBytes), expected.fast_bytes, 0.08 * expected.fast_bytes + 8);
@@ -145,7 +154,7 @@ TEST_P(Training, KnowsTheNormOfTheGradientAndOverflow) {
       EXPECT_EQ(overflow, 0);
       ASSERT_PARO(horingParoSyncParams(paro));
 
-      // A NaN of one rank, of all ones, to which an infinity is added is heard of on all.
+      // A NaN of one rank, with all bits set, plus an infinity is a NaN on all ranks.
       for (int round = 0; round < 10; ++round) {
         const int bucket = round % 5;
         if (!trainee.isTrainable(bucket)) continue;
@@ -169,13 +178,55 @@ TEST_P(Training, KnowsTheNormOfTheGradientAndOverflow) {
   }
 }
 
+// Sums that a 16-bit type cannot hold, and float32 can: 256 and then ones.
+TEST_P(Training, ReducesInFloat32WhatIsNarrower) {
+  const std::vector<horingParoParam_t> params = {
+      {501, horingBfloat16, 1}, {19, horingFloat16, 1}, {30, horingFloat64, 1}, {11, horingBfloat16, 0}};
+  constexpr int kMicroSteps = 5;
+  for (int number = 0; number < horingParoNumStrategies; ++number)
+    onEveryRank(ranks(), [&](int rank) {
+      SCOPED_TRACE(number);
+      horingParoConfig_t config = configOf(static_cast<horingParoStrategy_t>(number));
+      config.gradsInFloat32 = 1;
+      horingParo_t paro = nullptr;
+      ASSERT_PARO(
+          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, params.data(), params.size()));
+      for (int micro = 0; micro < kMicroSteps; ++micro)
+        for (int bucket = 0; bucket < 3; ++bucket) {
+          ASSERT_PARO(horingParoOpenGrads(paro, bucket));
+          void* values = nullptr;
+          ASSERT_PARO(horingParoGetGrad(paro, static_cast<size_t>(bucket), &values));
+          for (size_t i = 0; i < params[static_cast<size_t>(bucket)].count; ++i)
+            put(values, bucket < 2 ? horingFloat32 : horingFloat64, i, rank + micro == 0 ? 4096 : 1);
+          ASSERT_PARO(horingParoReduceGrads(paro, bucket));
+        }
+      ASSERT_PARO(horingParoSyncGrads(paro));
+      const double expected = 4096 + ranks() * kMicroSteps - 1;
+      double norm = 0;
+      ASSERT_PARO(horingParoGetGradNorm(paro, &norm, nullptr));
+      EXPECT_DOUBLE_EQ(norm, expected * std::sqrt(501 + 19 + 30));
+      for (int bucket = 0; bucket < 3; ++bucket) {
+        horingParoBucket_t info{};
+        ASSERT_PARO(horingParoGetBucket(paro, bucket, &info));
+        EXPECT_EQ(info.gradType, bucket < 2 ? horingFloat32 : horingFloat64);
+        horingParoShard_t shard{};
+        ASSERT_PARO(horingParoGetShard(paro, bucket, &shard));
+        EXPECT_EQ(shard.gradType, info.gradType);
+        for (size_t i = 0; i < shard.count; ++i)
+          ASSERT_EQ(asDouble(shard.grads, shard.gradType, i), expected);
+      }
+      ASSERT_PARO(horingParoSyncParams(paro));
+      EXPECT_PARO(horingParoDestroy(paro));
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Training, testing::Values(Layout{1, 1}, Layout{2, 2}, Layout{2, 4}, Layout{1, 3}, Layout{3, 1}),
     [](const auto& info) {
       return std::to_string(info.param.groups) + "x" + std::to_string(info.param.members);
     });
 
-// Each bucket is longer than those before it, so that none can use the memory of another.
+// Each bucket is longer than earlier ones, so that none can use the memory of another.
 TEST(TrainingOnGrowingBuckets, KeepsNoMoreGatheredThanWasGatheredAtOnce) {
   const std::vector<horingComm_t> comms = makeGrid(1, 2);
   const std::vector<horingParoParam_t> params = {
@@ -196,7 +247,7 @@ TEST(TrainingOnGrowingBuckets, KeepsNoMoreGatheredThanWasGatheredAtOnce) {
   destroyAll(comms);
 }
 
-// Groups of different sizes: what is shared out among all ranks needs no groups.
+// Groups of different sizes: sharding over all ranks needs no groups.
 TEST(TrainingWithoutGrid, WorksWithWhatNeedsNoGroups) {
   const std::vector<horingComm_t> comms = makeGroups({"a", "a", "b"});
   for (const auto strategy :

@@ -16,7 +16,7 @@ namespace horing::test {
 
 namespace {
 
-// What `horing-run --check-nodes` needs, without it: as it is, or through a user namespace.
+// The requirements of `horing-run --check-nodes`, tested without it: directly, or through a user namespace.
 constexpr const char* kNodesByHand = R"(
 for user in "" "--user --map-root-user"; do
   unshare $user --net --mount --uts --ipc --pid --fork sh -ec '

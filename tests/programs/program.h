@@ -44,8 +44,8 @@ struct Outcome {
 };
 Outcome runProgram(const std::vector<std::string>& command);
 
-// Why that horing-run can emulate no nodes here; empty if it can. Fails the test where it says that it cannot, and all that emulated
-// nodes need (namespaces, links and queues in them) can be had without it.
+// Why horing-run cannot emulate nodes here; empty if it can. Fails the test if horing-run reports that it cannot although
+// everything needed (namespaces, links and queues in them) is available.
 std::string whyNoNodes(const char* horing_run);
 // The rest of the test needs emulated nodes.
 #define HORING_NEEDS_NODES()                                                                          \

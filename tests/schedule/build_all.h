@@ -26,7 +26,7 @@ inline std::vector<Schedule> buildAll(std::string_view algorithm, Collective col
 inline constexpr Collective kEveryCollective[] = {
     Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast,
     Collective::kReduce,    Collective::kGather,        Collective::kScatter,   Collective::kAllToAll};
-// Those of which every rank has the same part.
+// The collectives in which every rank has the same part.
 inline constexpr Collective kSymmetric[] = {Collective::kAllReduce, Collective::kReduceScatter,
                                             Collective::kAllGather};
 

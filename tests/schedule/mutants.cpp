@@ -143,7 +143,7 @@ class Mutator {
     }
   }
 
-  // Whether the lane has waited for as much before, or what is waited for is of another chunk than the step's.
+  // Whether the lane has waited for as much before, or the awaited step is of another chunk.
   const char* whatFor(const Wait& wait) const {
     for (StepCursor before(original_.lanes[lane_], original_.grid); !before.done(); before.next()) {
       if (before.block() == block_ && before.bodyIndex() == step_) break;

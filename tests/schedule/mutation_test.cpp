@@ -69,7 +69,7 @@ struct Tally {
   int accepted = 0;
 };
 
-// What is proven of each mutant does not depend on the build, and a sanitizer sees as much in some of them.
+// The proof of a mutant does not depend on the build, and a sanitizer finds as much in some of them.
 constexpr int kOneOf = test::kSanitizer ? 8 : 1;
 
 Tally mutateAll(const std::vector<Schedule>& good) {
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(All, Mutation, testing::ValuesIn(kEveryCollective), [](
   return std::string(collectiveName(param_info.param));
 });
 
-// Plan parameters: what is one too few, one too long or different at one rank.
+// Plan parameters that are one too few, one too long or different at one rank.
 TEST(PlanMutation, OneSlotLessStopsEveryRing) {
   int mutants = 0;
   for (Collective collective : kSymmetric)

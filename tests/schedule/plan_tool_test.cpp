@@ -80,10 +80,89 @@ TEST(LaneDiagram, DrawsOneRank) {
   EXPECT_FALSE(drawLanes(all, timelineOf(all), {3, 6}).ok());
 }
 
-TEST(LaneDiagram, RefusesWhatDoesNotMakeAPicture) {
-  const auto all = buildAll("ring", Collective::kAllReduce, {1, 64});
-  EXPECT_FALSE(drawLanes(all, timelineOf(all), {64, -1}).ok());
-  EXPECT_TRUE(drawLanes(all, timelineOf(all), {64, 0}).ok());
+double widthOf(const std::string& picture) {
+  return std::stod(picture.substr(picture.find("width=\"") + 7));
+}
+
+TEST(LaneDiagram, DrawsPositionsThatDoTheSameOnce) {
+  const auto all = buildAll("ho_ring", Collective::kAllReduce, {4, 8});
+  Result<std::string> picture = drawLanes(all, timelineOf(all), {8, -1});
+  ASSERT_TRUE(picture.ok()) << picture.status().message();
+  const size_t steps_of_one = 4 * 8 + 4 + 4 + 4 * 8, legend_boxes = 5;
+  EXPECT_EQ(count(picture.value(), "class=\"step "), steps_of_one + legend_boxes);
+  EXPECT_NE(picture.value().find("31 more positions"), std::string::npos);
+  EXPECT_EQ(picture.value().find("position 1 "), std::string::npos);
+}
+
+// Of one position 65 columns.
+TEST(LaneDiagram, CutsLongTimesIntoBands) {
+  const auto all = buildAll("ho_ring", Collective::kAllReduce, {4, 8});
+  const Timeline timeline = timelineOf(all);
+  Result<std::string> picture = drawLanes(all, timeline, {8, 0});
+  ASSERT_TRUE(picture.ok()) << picture.status().message();
+  EXPECT_LE(widthOf(picture.value()), 1600);
+  EXPECT_EQ(count(picture.value(), "class=\"rank\""), 5u) << "bands";
+  for (int32_t time = 0; time < timeline.length; ++time)
+    EXPECT_EQ(count(picture.value(), (">" + std::to_string(time) + "</text>").c_str()), 1u)
+        << "tick " << time;
+}
+
+TEST(LaneDiagram, NamesLanesByWhatTheyDo) {
+  const auto all = buildAll("ho_ring", Collective::kAllReduce, {2, 3});
+  Result<std::string> picture = drawLanes(all, timelineOf(all), {3, 0});
+  ASSERT_TRUE(picture.ok()) << picture.status().message();
+  for (const char* name : {"lane 0, reduce in the group", "lane 1, reduce between groups",
+                           "lane 2, gather between groups", "lane 3, gather in the group"})
+    EXPECT_NE(picture.value().find(name), std::string::npos) << name;
+}
+
+double heightOf(const std::string& picture) {
+  return std::stod(picture.substr(picture.find("height=\"") + 8));
+}
+
+// A line of text begins 12 above its y.
+double leastY(const std::string& picture) {
+  const std::string mark = " y=\"";
+  double least = heightOf(picture);
+  for (size_t at = picture.find(mark); at != std::string::npos; at = picture.find(mark, at + 1))
+    least = std::min(least, std::stod(picture.substr(at + mark.size())));
+  return least;
+}
+
+// Of direct, each position takes the same steps at the same times; of chain and binomial, the same at other times; of star, one lane each.
+TEST(LaneDiagram, StaysOnAScreen) {
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    for (int number = 0; number < kCollectives; ++number) {
+      const auto collective = static_cast<Collective>(number);
+      if (!algorithm.has(collective)) continue;
+      for (const Shape& shape : {Shape{1, 24}, Shape{4, 8}, Shape{1, 96}}) {
+        const auto all = buildAll(algorithm.name, collective, shape);
+        for (const int32_t position : {-1, 1}) {
+          Result<std::string> picture = drawLanes(all, timelineOf(all), {shape.members, position});
+          ASSERT_TRUE(picture.ok()) << picture.status().message();
+          const std::string what =
+              formatString("%s %s %dx%d, position %d", algorithm.name, collectiveName(collective),
+                           shape.groups, shape.members, position);
+          EXPECT_LE(widthOf(picture.value()), 1600) << what;
+          EXPECT_LE(heightOf(picture.value()), 1600) << what;
+          EXPECT_GE(leastY(picture.value()), 12) << what;
+          EXPECT_GT(count(picture.value(), "class=\"step "), 5u) << what << ": the legend alone";
+        }
+      }
+    }
+}
+
+// 399 hops, all alike but the first and the last.
+TEST(LaneDiagram, LeavesOutTimesThatRepeat) {
+  const auto all = buildAll("ring", Collective::kAllGather, {1, 400});
+  Result<std::string> picture = drawLanes(all, timelineOf(all), {400, 1});
+  ASSERT_TRUE(picture.ok()) << picture.status().message();
+  EXPECT_EQ(count(picture.value(), "class=\"tick\""), 3u + 1)
+      << "times 0, 1 and 399, and what stands for the others";
+  EXPECT_EQ(count(picture.value(), "class=\"step "), 3u + 5);
+  EXPECT_NE(picture.value().find(">399</text>"), std::string::npos);
+  EXPECT_EQ(count(picture.value(), "⋯"), 1u);
+  EXPECT_NE(picture.value().find("times that repeat what is beside them are left out"), std::string::npos);
 }
 
 TEST(Svg, EscapesWhatXmlWouldMisread) {

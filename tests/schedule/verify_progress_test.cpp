@@ -1,4 +1,4 @@
-// The facts that the slice loop's numbers rest on, and what the simulation says when they are not kept.
+// The facts that the slice loop's numbers rest on, and the simulation's finding when they are violated.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -248,8 +248,8 @@ TEST(VerifyValues, SeesRacesThatOnlyInPlaceHas) {
   expectRefused(all, InPlace::kYes, "data race");
 }
 
-// Lane 2 of position 0 reads the input that lane 0 overwrites in place. What orders the two is at position 1: it answers
-// lane 0 only after it has heard from lane 2.
+// Lane 2 of position 0 reads the input that lane 0 overwrites in place. The two are ordered at position 1: it answers lane 0 only
+// after a message from lane 2.
 TEST(VerifyValues, FollowsOrderThroughOtherRanks) {
   const auto around = [](bool answers_late) {
     auto all = pair(kAllReduce, [answers_late](auto& lanes, int32_t me, int32_t other) {
@@ -354,7 +354,7 @@ TEST(VerifyValues, RefusesMalformedSchedules) {
       {"more than 32767 steps", [](auto& all) { all[1].lanes[0].blocks[0].count = 10000; }},
       {"9 lanes; at most 8 are possible", [](auto& all) { all[1].lanes.resize(kMaxLanes + 1); }},
       {"1025 scratch queues; at most 1024 are possible", [](auto& all) { all[1].scratch_queues = 1025; }},
-      {"stands at place 1 of the list", [](auto& all) { all[1].position = 0; }},
+      {"is at index 1 of the list", [](auto& all) { all[1].position = 0; }},
       {"is for 3 ranks, but 2 schedules are given", [](auto& all) { all[1].ranks = 3; }},
       {"differs from position 0", [](auto& all) { all[1].collective = Collective::kAllGather; }},
       {"differs from position 0", [](auto& all) { all[1].algorithm = "other"; }},
@@ -413,9 +413,9 @@ TEST(VerifyValues, AcceptsReadsOfAPeerBetweenReadyAndReleased) {
 TEST(VerifyValues, RefusesReadsOfAPeerThatMayNotBeReady) {
   expectRefused(
       readers([](auto& all) { bodyOf(all[1], 1)[0].wait = {}; }), InPlace::kNo,
-      "position 1, lane 1, step 0 (chunk 1): reads the input of position 0 without having heard that it "
+      "position 1, lane 1, step 0 (chunk 1): reads the input of position 0 without a signal that it "
       "is ready");
-  // Its own step says nothing about the other.
+  // Its own step does not order the other.
   expectRefused(readers([](auto& all) { bodyOf(all[1], 1)[0].wait.step = 0; }), InPlace::kNo, "is ready");
 }
 
@@ -433,7 +433,7 @@ TEST(VerifyValues, RefusesOwnersThatMayEndWhileSomebodyReads) {
 TEST(VerifyValues, RefusesWritesOverAnInputThatAPeerMayRead) {
   const auto all = pair(kAllReduce, [](auto& lanes, int32_t me, int32_t other) {
     readEachOther(lanes, me, other);
-    // The other chunk, read by nobody here but the peer, is made up from what both have.
+    // The other chunk, which only the peer reads, is made from both.
     lanes[2].at(other).readInputOf(other).fold(kInput).complete().keep(kOutput).after(0, 1);
   });
   Status status = verifyValues(all, InPlace::kYes);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "../temporary_folder.h"
@@ -52,6 +53,24 @@ TEST_F(KeptTable, IsKeptNowhereWithoutAFolder) {
   EXPECT_FALSE(none.keep(kJob, kTable).ok());
   EXPECT_EQ(none.find(kJob).value(), std::nullopt);
   EXPECT_TRUE(none.paths().empty());
+}
+
+TEST_F(KeptTable, IsFoundByItsShape) {
+  const JobShape shape{2, 4, RanksPerCore::kMore};
+  const KeptFor near = {keptShapeText(shape, 4) + "by socket", keptVersions()},
+                far = {keptShapeText(shape, 4) + "by rdma", keptVersions()},
+                unequal = {keptShapeText(shape, 3) + "by socket", keptVersions()};
+  for (const KeptFor& what : {near, far, unequal}) ASSERT_TRUE(kept_.keep(what, kTable).ok());
+  std::filesystem::last_write_time(kept_.pathFor(near),
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  const std::vector<KeptTables::Found> found = kept_.forShape(shape);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].path, kept_.pathFor(far)) << "the latest";
+  EXPECT_EQ(found[1].job, near.job);
+  EXPECT_EQ(found[1].table.value(), SelectionTable::parse(kTable, "table").value());
+  EXPECT_TRUE(kept_.forShape({2, 4, RanksPerCore::kAtMostOne}).empty());
+  ASSERT_TRUE(kept_.keep({far.job, "model 0"}, kTable).ok());
+  EXPECT_FALSE(kept_.forShape(shape)[0].table.ok());
 }
 
 TEST(KeptText, IsRefusedWhenItIsOfAnotherJob) {

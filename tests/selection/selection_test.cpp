@@ -183,6 +183,23 @@ TEST(Selector, GivesGroupsOfUnequalSizeToAlgorithmsThatSpread) {
   EXPECT_EQ(shape.rails.sizeOf(1), 1);
 }
 
+TEST(Selector, FollowsTheRatesOfLinksInLargeAllReduces) {
+  const Config config = configWith("auto");
+  const GroupMap map = GroupMap::blocks(3, 2);
+  const SelectionTable table = tableOf("* * * * 10 direct\n* * * * * ho_ring");
+  const Shares shares({Shares::kWhole / 2, 0, Shares::kWhole / 2});
+  const Selector selector({.config = config, .map = map, .table = table, .shares = shares});
+  EXPECT_EQ(chosen(selector, Collective::kAllReduce, 10), "direct");
+  EXPECT_EQ(chosen(selector, Collective::kAllReduce, 11), "ho_ring");
+  EXPECT_FALSE(selector.select(Collective::kAllReduce, 11).shape.shares);
+  EXPECT_EQ(chosen(selector, Collective::kAllReduce, 256 << 10), "ho_shares");
+  EXPECT_EQ(selector.select(Collective::kAllReduce, 256 << 10).shape.shares, shares);
+  EXPECT_EQ(chosen(selector, Collective::kAllGather, size_t{1} << 30), "ho_ring");
+  const Config forced = configWith("ring");
+  const Selector as_forced({.config = forced, .map = map, .table = table, .shares = shares});
+  EXPECT_EQ(chosen(as_forced, Collective::kAllReduce, size_t{1} << 30), "ring");
+}
+
 TEST(Selector, DoesAsItIsForced) {
   const GroupMap map = GroupMap::blocks(2, 2);
   const Config config = configWith("one_shot");

@@ -84,8 +84,9 @@ TEST(FlatRing, TakesOneHopLessThanRanks) {
   }
 }
 
-// The m rails of a node share its NIC, so each hop takes as long as m chunks.
-TEST(SharedNic, IsSharedByTheRails) {
+// The m rails of a node take turns on its NIC: the first waits for nobody, and the last, whose turn comes m - 1 chunks later, finds the NIC
+// idle again in the next hop, since the latency is longer than that.
+TEST(SharedNic, IsTakenInTurnsByTheRails) {
   MachineModel machine;
   machine.nic = Owner::kNode;
   machine.between = {5, 12.5, 0, 0};
@@ -93,7 +94,7 @@ TEST(SharedNic, IsSharedByTheRails) {
   const Shape shape{4, 8};
   const uint64_t bytes = static_cast<uint64_t>(kChunk * shape.ranks());
   EXPECT_EQ(simulated({"ho_ring", Collective::kAllGather, shape, bytes, machine, unsliced()}).time,
-            3 * (kLatencyBetween + 8 * kChunk * kPerByteBetween));
+            3 * kLatencyBetween + (8 + 1 + 1) * kChunk * kPerByteBetween);
   machine.between.latency_us = 0;
   EXPECT_EQ(simulated({"ho_ring", Collective::kAllGather, shape, bytes, machine, unsliced()}).time,
             wireBound(Collective::kAllGather, static_cast<double>(bytes), [&] {
@@ -101,6 +102,16 @@ TEST(SharedNic, IsSharedByTheRails) {
               machine.ranks_per_node = shape.members;
               return machine;
             }()));
+}
+
+// The root sends to 4, 2 and 1, one after the other; 4 sends to 6 after one message, and to 5; 6 sends to 7. All of 3, 5, 6 and 7 have it
+// after three messages, and 7 after three latencies. If the root's messages shared its NIC, 7 would have to wait for six.
+TEST(Messages, ThatLeaveTogetherTakeTurns) {
+  MachineModel machine;
+  machine.between = {5, 12.5, 0, 0};
+  EXPECT_EQ(
+      simulated({"binomial", Collective::kBroadcast, {8, 1}, uint64_t{kChunk}, machine, unsliced()}).time,
+      3 * (kLatencyBetween + kChunk * kPerByteBetween));
 }
 
 // R ranks with work for C cores take R / C times as long as with cores enough.

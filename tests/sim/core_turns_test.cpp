@@ -23,7 +23,7 @@ CoreTurns turnsOf(const MachineModel& machine) {
   return {machine, Folding(Folding::Kind::kNone, machine.nodes, machine.ranks_per_node)};
 }
 
-// Who may begin next, and when; those that block are passed over.
+// The next rank to run, and when; ranks that block are skipped.
 std::pair<int32_t, Picoseconds> nextOf(CoreTurns& turns) {
   while (turns.next() != CoreTurns::kNever) {
     const Picoseconds at = turns.next();

@@ -78,7 +78,7 @@ TEST(Units, ReadSizesAsPeopleWriteThem) {
   EXPECT_EQ(timeText(999), "1 ns");
 }
 
-// One node stands for all, and nobody sees a difference.
+// One node represents all, and the result is the same.
 TEST(Prediction, IsTheSameOfOneNodeAndOfAllRanks) {
   for (const char* algorithm : {"ring", "ho_ring", "direct"}) {
     Question question = smallQuestion(algorithm, Collective::kAllReduce);
@@ -255,9 +255,22 @@ TEST(RunPicture, DrawsEveryLaneAndThePath) {
   const Result<std::string> picture = drawRun(prediction, {1});
   ASSERT_TRUE(picture.ok());
   EXPECT_EQ(count(picture.value(), "class=\"row\""), 1u + 4u);  // the path, and the lanes of one rank
-  EXPECT_NE(picture.value().find("the first 1 ranks are drawn"), std::string::npos);
+  EXPECT_NE(picture.value().find("the first rank is drawn"), std::string::npos);
   EXPECT_GT(count(picture.value(), "class=\"far\""), 2u);
   EXPECT_EQ(count(picture.value(), "<g>"), count(picture.value(), "</g>"));
+}
+
+// Each rank has six lanes.
+TEST(RunPicture, StaysOnAScreen) {
+  Question question = smallQuestion("pairwise", Collective::kAllToAll);
+  question.machine.nodes = 1;
+  question.machine.ranks_per_node = 24;
+  const Result<std::string> picture = drawRun(predicted(question), {16});
+  ASSERT_TRUE(picture.ok());
+  const std::string& text = picture.value();
+  EXPECT_LE(std::stod(text.substr(text.find("height=\"") + 8)), 1600);
+  EXPECT_EQ(count(text, "class=\"row\""), 1u + 12 * 6);
+  EXPECT_NE(text.find("the first 12 ranks are drawn"), std::string::npos);
 }
 
 TEST(Chart, DrawsEveryPointInsideItsFrame) {
@@ -266,7 +279,7 @@ TEST(Chart, DrawsEveryPointInsideItsFrame) {
   chart.x_text = [](double x) { return formatString("%.0f", x); };
   chart.curves = {{"one", {{1, 0.5}, {2, 1}}, {2}}, {"two", {{1, 0.5}, {4, 0.9}}, {}, 1, true}};
   const std::string picture = drawChart(chart);
-  EXPECT_EQ(count(picture, "class=\"d d0\""), 2u + 1u);  // and beside the name
+  EXPECT_EQ(count(picture, "class=\"d d0\""), 2u + 1u);  // and next to the name
   EXPECT_EQ(count(picture, "class=\"c c1 dash\""), 1u);
   EXPECT_EQ(count(picture, "<circle"), 1u);
   EXPECT_NE(picture.find("a &lt; b"), std::string::npos);
@@ -367,7 +380,7 @@ TEST(Compare, WithThePaperGainsWhatTheBytesSay) {
   EXPECT_NE(report.value().table.find("25.2 to 39.7"), std::string::npos);
 }
 
-// What it prints is what the library reads, and names the fastest of each size.
+// The library reads its output, which names the fastest of each size.
 TEST(Select, WritesATableThatTheLibraryReads) {
   SelectionQuestion asked;
   asked.question = smallQuestion("", Collective::kAllReduce);

@@ -45,7 +45,33 @@ TEST(SharedPipes, AreAsFastAsTheLeastOfTheirShares) {
   EXPECT_EQ(runAll(pipes), (Ends{{other, 200}, {crossing, 400}}));
 }
 
-// Three begin, and at each end those that are left get more.
+TEST(SharedPipes, ServeJobsOfAnOrderedResourceInOrder) {
+  SharedPipes pipes;
+  const int32_t line = pipes.addOrdered(1);
+  const int32_t a = pipes.addPipe(0, {line, -1, -1}), b = pipes.addPipe(0, {line, -1, -1});
+  pipes.push(a, 100);
+  pipes.push(a, 100);
+  pipes.push(b, 300);
+  EXPECT_EQ(runAll(pipes),
+            (Ends{{a, 100}, {b, 400}, {a, 500}}));  // b was pushed before a's second job began to wait
+  EXPECT_EQ(pipes.busy(line), 500);
+}
+
+// `held` gets a third of the line, since its receiver takes two more, so others need not wait for it.
+TEST(SharedPipes, BeginTheNextJobWhereOneIsHeldUp) {
+  SharedPipes pipes;
+  const int32_t line = pipes.addOrdered(1), receiver = pipes.addResource(1);
+  const int32_t held = pipes.addPipe(0, {line, receiver, -1}), next = pipes.addPipe(0, {line, -1, -1}),
+                last = pipes.addPipe(0, {line, -1, -1});
+  const int32_t others[] = {pipes.addPipe(0, {receiver, -1, -1}), pipes.addPipe(0, {receiver, -1, -1})};
+  for (const int32_t pipe : {others[0], others[1], held}) pipes.push(pipe, 120);
+  pipes.push(next, 60);
+  pipes.push(last, 10);
+  // A third for `held` and half for `next` leave a part, so `last` begins, too, and each has a third until it is done.
+  EXPECT_EQ(runAll(pipes), (Ends{{last, 30}, {next, 130}, {held, 360}, {others[0], 360}, {others[1], 360}}));
+}
+
+// Three begin, and whenever one ends the others get more.
 TEST(SharedPipes, CountHowOftenSharesAreWorkedOut) {
   SharedPipes pipes;
   const int32_t line = pipes.addResource(1);

@@ -98,8 +98,8 @@ TEST(Simulation, StopsWhereTheVerifierSaysSo) {
           }
 }
 
-// A full scratch queue holds its producer up: with W slices of it ranks wait for each other for ever, with W + 1 they do not,
-// and the verifier says the same.
+// A full scratch queue blocks its producer: with W slices of it ranks wait for each other for ever, with W + 1 they do not, and the
+// verifier agrees.
 TEST(Simulation, HoldsTheProducerOfAFullScratchQueueUp) {
   const std::vector<Schedule> all = buildAll("ho_ring", Collective::kReduceScatter, {4, 3});
   for (const int32_t window : {1, 3})

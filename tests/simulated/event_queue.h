@@ -12,10 +12,10 @@ enum class EventKind : uint8_t {
   kPoll,          // a rank turns its crank; subject: the rank
   kPiece,         // bytes of a message arrive; subject: the connection
   kCredit,        // a released slot comes back to the sender; subject: the connection
-  kSenderGone,    // the receiver learns that nothing more comes; subject: the connection
-  kReceiverGone,  // the sender learns that no slot will be free again; subject: the connection
-  kLost,          // a rank learns that a link of it broke; subject: the rank
-  kMadeAgain,     // a connection that broke goes on; subject: the connection
+  kSenderGone,    // the receiver learns that nothing more arrives; subject: the connection
+  kReceiverGone,  // the sender learns that no slot becomes free again; subject: the connection
+  kLost,          // a rank learns that one of its links broke; subject: the rank
+  kMadeAgain,     // a broken connection continues; subject: the connection
 };
 
 struct Event {

@@ -45,7 +45,7 @@ struct Exchanges::Rank final : PeerConnections {
   Exchanges& exchanges;
   int number;
   std::vector<int64_t> up_ns;      // of the links, by peer
-  int64_t next_up_ns = INT64_MAX;  // of those that were missed
+  int64_t next_up_ns = INT64_MAX;  // of the links that are not up
   PointToPoint engine;
   size_t group = 0;
   bool begun = false;
@@ -59,9 +59,9 @@ Exchanges::Exchanges(uint64_t seed)
       ranks_count_(static_cast<int>(dice_.between(1, 7))),
       shape_(shapeOf(dice_)),
       weather_(weatherOf(dice_)),
-      network_(events_, dice_, weather_, shape_, ranks_count_),
+      network_(events_, dice_, weather_, shape_, 0, ranks_count_),
       groups_(static_cast<size_t>(dice_.between(1, 4))) {
-  // All of them, so that each end hears when the other goes.
+  // All of them, so that each end learns when the other leaves.
   for (int from = 0; from < ranks_count_; ++from)
     for (int to = 0; to < ranks_count_; ++to)
       if (from != to) network_.connection(from, to, 0);
@@ -132,7 +132,7 @@ void Exchanges::poll(int number) {
   if (!rank.engine.status().ok()) return finish(rank, rank.engine.status());
   if (rank.engine.done()) return complete(rank);
   if (progressed) return network_.wake(number);
-  // Nobody will wake it when the last of its messages has left, or a link is up.
+  // No event wakes it when the last of its messages has left, or a link is up.
   const int64_t handed_over_ns =
       presence.handed_over_ns > events_.nowNs() ? presence.handed_over_ns : INT64_MAX;
   if (const int64_t next_ns = std::min(rank.next_up_ns, handed_over_ns); next_ns != INT64_MAX)

@@ -1,6 +1,6 @@
 #pragma once
-// Groups of sends and receives between all ranks of a communicator, in one thread and in virtual time. A seed decides
-// everything: who sends what to whom, when links come up, the weather, and the fault.
+// Groups of sends and receives between all ranks of a communicator, in one thread and in virtual time. A seed decides everything:
+// the messages, when links come up, the delays, and the fault.
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -21,8 +21,8 @@ class Exchanges {
   Exchanges& operator=(const Exchanges&) = delete;
 
   struct Outcome {
-    // Empty if all is well: without a fault every rank has received what was sent to it; with one, each has or ends with an
-    // error, and none waits for ever. Else what is wrong.
+    // Empty on success: without a fault every rank has received all its messages; with one, each rank has or ends with an error,
+    // and none waits for ever. Else a description of the failure.
     std::string failure;
     uint64_t messages = 0;     // received in full
     uint64_t fingerprint = 0;  // of all that happened, in order

@@ -18,7 +18,7 @@ namespace horing::simulated {
 
 using Bytes = std::vector<std::byte>;
 
-// What nobody has written yet.
+// Memory that no rank has written yet.
 inline constexpr std::byte kUnwritten{0xa5};
 
 struct CollectiveCall {
@@ -27,10 +27,11 @@ struct CollectiveCall {
   size_t count = 0;
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
-  // Elements of a rank's block; in all-to-all, of what it has for `taker`. Null: all have `count`.
+  // Elements of a rank's block; in all-to-all, of its block for `taker`. Null: all have `count`.
   std::function<size_t(int32_t owner, int32_t taker)> block;
 
-  // What the rank at a position says of sizes, as far as it knows them. Its tables are put into `tables`, with gaps between the blocks.
+  // The sizes that the rank at a position passes, as far as it knows them. Its tables are put into `tables`, with gaps between the
+  // blocks.
   Extent extent(size_t position, std::vector<size_t>& tables) const;
   Layout layout(size_t position, std::vector<size_t>& tables) const {
     return Layout::make(schedules[position], extent(position, tables), rank_of_position,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
@@ -9,7 +10,7 @@ namespace horing::simulated {
 
 namespace {
 
-constexpr std::byte kNobodys{0xdb};  // memory that nobody may read or write
+constexpr std::byte kNobodys{0xdb};  // memory that no rank may read or write
 
 bool untouched(const std::byte* memory, size_t bytes) {
   return std::all_of(memory, memory + bytes, [](std::byte b) { return b == kNobodys; });
@@ -17,13 +18,14 @@ bool untouched(const std::byte* memory, size_t bytes) {
 
 }  // namespace
 
-Connection::Connection(Network& network, uint32_t id, int32_t from, int32_t to, int lane)
-    : network_(network), id_(id), from_(from), to_(to), lane_(lane) {
-  const size_t bytes = size_t{network.shape_.slots} * network.shape_.slot_bytes;
+Connection::Connection(Network& network, uint32_t id, int32_t from, int32_t to, int lane,
+                       const LinkShape& shape)
+    : network_(network), id_(id), from_(from), to_(to), lane_(lane), shape_(shape) {
+  const size_t bytes = size_t{shape.slots} * shape.slot_bytes;
   outgoing_.assign(bytes, kNobodys);
   wire_.assign(bytes, kNobodys);
   incoming_.assign(bytes, kNobodys);
-  messages_.resize(network.shape_.slots);
+  messages_.resize(shape.slots);
 }
 
 bool Connection::SendingEnd::flushed() const {
@@ -36,32 +38,64 @@ bool Connection::ReceivingEnd::flushed() const {
 }
 
 std::byte* Connection::tryAcquire() {
-  const uint32_t slots = network_.shape_.slots, bytes = network_.shape_.slot_bytes;
-  std::byte* slot = outgoing_.data() + posted_ % slots * bytes;
+  std::byte* slot = outgoing_.data() + slotOf(posted_);
   if (acquired_) return slot;
-  if (posted_ - credited_ == slots) {
+  if (posted_ - credited_ == shape_.slots) {
     if (receiver_gone_) network_.fail(from_, to_, "has left and will free no slot");
     return nullptr;
   }
-  if (!untouched(slot, bytes)) network_.violate(*this, "the sender wrote to a slot after it had posted it");
+  if (!untouched(slot, shape_.slot_bytes))
+    network_.violate(*this, "the sender wrote to a slot after it had posted it");
   acquired_ = true;
   return slot;
 }
 
+std::byte* Connection::tryAcquireLanding() {
+  if (!words_->tryPeek()) return nullptr;
+  std::byte* const slot = tryAcquire();
+  acquired_landing_ = acquired_landing_ || slot;
+  return slot;
+}
+
+bool Connection::tryLand(const Landing& landing) {
+  std::byte* const word = words_->tryAcquire();
+  if (!word) return false;
+  std::memcpy(word, &landing, sizeof landing);
+  told_.push_back(landing);
+  words_->post(sizeof landing, 0);
+  return true;
+}
+
+std::byte* Connection::takeLanding(uint32_t bytes) {
+  Landing landing;
+  std::memcpy(&landing, words_->tryPeek()->data, sizeof landing);
+  const size_t offset = size_t{landings_taken_} * landing.stride;
+  if (bytes > landing.stride || offset + bytes > landing.bytes)
+    network_.violate(*this, "a message is longer than where it lands");
+  if (++landings_taken_ == landing.messages) {
+    landings_taken_ = 0;
+    words_->release();
+  }
+  return landing.memory ? landing.memory + offset : nullptr;
+}
+
 void Connection::post(uint32_t bytes, Tag tag) {
-  const uint32_t slots = network_.shape_.slots, slot_bytes = network_.shape_.slot_bytes;
+  const uint32_t slot_bytes = shape_.slot_bytes;
   HORING_CHECK(acquired_);
   HORING_CHECK_LE(bytes, slot_bytes);
   acquired_ = false;
-  const size_t at = posted_ % slots * slot_bytes;
+  const size_t at = slotOf(posted_);
   std::byte* slot = outgoing_.data() + at;
   if (!untouched(slot + bytes, slot_bytes - bytes))
     network_.violate(*this, "the sender wrote beyond its message");
   std::copy_n(slot, bytes, wire_.data() + at);
   std::fill_n(slot, bytes, kNobodys);
-  messages_[posted_ % slots] = {incoming_.data() + at, bytes, tag};
+  const bool has_landing = std::exchange(acquired_landing_, false);
+  std::byte* const landing = has_landing ? takeLanding(bytes) : nullptr;
+  posted(posted_) = {
+      {landing ? landing : incoming_.data() + at, bytes, tag}, has_landing, landing != nullptr};
   ++posted_;
-  ++network_.posted_;
+  if (lane_ < kWords) ++network_.posted_;
   sendPieces(bytes);
 }
 
@@ -90,9 +124,13 @@ void Connection::sendPieces(uint32_t bytes) {
 }
 
 void Connection::arrive(const Event& piece) {
-  const size_t at = arrived_ % network_.shape_.slots * network_.shape_.slot_bytes + arrived_bytes_;
-  if (!untouched(incoming_.data() + at, piece.bytes)) network_.violate(*this, "a free slot was written to");
-  std::copy_n(wire_.data() + at, piece.bytes, incoming_.data() + at);
+  const Posted& arriving = posted(arrived_);
+  const size_t at = slotOf(arrived_) + arrived_bytes_;
+  // The memory of a rank that is gone is, too.
+  if (arriving.landed && network_.presence(to_).gone_ns != INT64_MAX) return;
+  std::byte* const to = const_cast<std::byte*>(arriving.message.data) + arrived_bytes_;
+  if (!arriving.landed && !untouched(to, piece.bytes)) network_.violate(*this, "a free slot was written to");
+  std::copy_n(wire_.data() + at, piece.bytes, to);
   arrived_bytes_ += piece.bytes;
   if (!piece.last) return;
   arrived_bytes_ = 0;
@@ -101,15 +139,19 @@ void Connection::arrive(const Event& piece) {
 }
 
 const Message* Connection::tryPeek() {
-  if (arrived_ > released_) return &messages_[released_ % network_.shape_.slots];
+  if (arrived_ > released_) return &posted(released_).message;
   if (sender_gone_) network_.fail(to_, from_, "has left and will send nothing more");
   return nullptr;
 }
 
 void Connection::release() {
   HORING_CHECK_LT(released_, arrived_);
-  const size_t at = released_ % network_.shape_.slots;
-  std::fill_n(incoming_.data() + at * network_.shape_.slot_bytes, messages_[at].bytes, kNobodys);
+  const Posted& old = posted(released_);
+  if (!old.landed) std::fill_n(incoming_.data() + slotOf(released_), old.message.bytes, kNobodys);
+  if (old.has_landing && ++landings_used_ == told_.front().messages) {
+    landings_used_ = 0;
+    told_.pop_front();
+  }
   ++released_;
   if (interrupted_) return;
   credit_left_ns_ = std::max(credit_left_ns_, network_.events_.nowNs()) + network_.handoverNs();
@@ -124,8 +166,8 @@ void Connection::release() {
 }
 
 void Connection::breakOff() {
-  const size_t at = arrived_ % network_.shape_.slots * network_.shape_.slot_bytes;
-  std::fill_n(incoming_.data() + at, arrived_bytes_, kNobodys);
+  if (arrived_bytes_ > 0 && !posted(arrived_).landed)
+    std::fill_n(incoming_.data() + slotOf(arrived_), arrived_bytes_, kNobodys);
   arrived_bytes_ = 0;
   ++life_;
   interrupted_ = true;
@@ -137,18 +179,18 @@ void Connection::makeAgain() {
   credited_ = released_;
   credit_left_ns_ = credit_arrives_ns_ = now_ns;
   message_left_ns_ = message_arrives_ns_ = now_ns;
-  for (uint64_t number = arrived_; number < posted_; ++number)
-    sendPieces(messages_[number % network_.shape_.slots].bytes);
+  for (uint64_t number = arrived_; number < posted_; ++number) sendPieces(posted(number).message.bytes);
   network_.wake(from_);
   network_.wake(to_);
 }
 
 Network::Network(EventQueue& events, Dice& dice, const Weather& weather, const LinkShape& shape,
-                 int32_t ranks)
+                 uint32_t landings, int32_t ranks)
     : events_(events),
       dice_(dice),
       weather_(weather),
       shape_(shape),
+      landings_(landings),
       presence_(static_cast<size_t>(ranks)),
       of_rank_(static_cast<size_t>(ranks)) {}
 
@@ -158,10 +200,15 @@ Connection& Network::connection(int32_t from, int32_t to, int lane) {
     if (known.from_ == from && known.to_ == to && known.lane_ == lane) return known;
   }
   const auto id = static_cast<uint32_t>(connections_.size());
-  connections_.push_back(std::make_unique<Connection>(*this, id, from, to, lane));
+  const bool is_words = lane >= Connection::kWords;
+  const LinkShape of_words{.channels = 1, .slots = landings_, .slot_bytes = 64};
+  connections_.push_back(
+      std::make_unique<Connection>(*this, id, from, to, lane, is_words ? of_words : shape_));
   of_rank_[static_cast<size_t>(from)].push_back(id);
   of_rank_[static_cast<size_t>(to)].push_back(id);
-  return *connections_.back();
+  Connection& made = *connections_.back();
+  if (!is_words && landings_ > 0) made.words_ = &connection(to, from, Connection::kWords + lane);
+  return made;
 }
 
 int64_t Network::travelNs() {

@@ -1,7 +1,7 @@
 #pragma once
-// A transport in virtual time, for ranks in one thread. Every message and every credit takes a random time,
-// messages arrive in pieces, connections overtake one another; none loses its own order. Memory that nobody
-// may touch at the moment is filled with a pattern and looked at again later.
+// A transport in virtual time, for ranks in one thread. Every message and every credit takes a random time, messages arrive in
+// pieces, connections overtake one another, and none loses its own order. Memory that may not be accessed at the moment is filled
+// with a pattern and checked later.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "dice.h"
 #include "event_queue.h"
+#include "transport/landings.h"
 #include "transport/transport.h"
 
 namespace horing::simulated {
@@ -38,9 +39,14 @@ struct Presence {
 class Network;
 
 // One direction of (link, lane).
+//
+// As over RDMA, senders may await landings: the receiver tells them in words, which are messages of another connection, and a
+// message with a landing arrives there instead of in a slot.
 class Connection {
  public:
-  Connection(Network& network, uint32_t id, int32_t from, int32_t to, int lane);
+  // Lanes of data are below it. Words about the landings of lane l are on lane kWords + l, the other way.
+  static constexpr int kWords = 1000;
+  Connection(Network& network, uint32_t id, int32_t from, int32_t to, int lane, const LinkShape& shape);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -52,29 +58,53 @@ class Connection {
 
  private:
   friend class Network;
-  struct SendingEnd final : Sender {
+  struct SendingEnd final : Sender, LandingSender {
     explicit SendingEnd(Connection& c) : connection(c) {}
-    std::byte* tryAcquire() override { return connection.tryAcquire(); }
+    std::byte* tryAcquire(uint32_t) override { return connection.tryAcquire(); }
     void post(uint32_t bytes, Tag tag) override { connection.post(bytes, tag); }
     bool flushed() const override;
+    std::byte* tryAcquireLanding() override { return connection.tryAcquireLanding(); }
+    bool awaitsLandings() const override { return true; }
+    LandingSender* landings() override { return connection.words_ ? this : nullptr; }
+    LentSender* lent() override { return nullptr; }
+    CallersSlotsSender* callersSlots() override { return nullptr; }
+    SharedSlotsSender* sharedSlots() override { return nullptr; }
     Connection& connection;
   };
-  struct ReceivingEnd final : Receiver {
+  struct ReceivingEnd final : Receiver, LandingReceiver {
     explicit ReceivingEnd(Connection& c) : connection(c) {}
     const Message* tryPeek() override { return connection.tryPeek(); }
     void release() override { connection.release(); }
     bool flushed() const override;
+    bool tryLand(const Landing& landing) override { return connection.tryLand(landing); }
+    bool awaitsLandings() const override { return true; }
+    LandingReceiver* landings() override { return connection.words_ ? this : nullptr; }
+    LentReceiver* lent() override { return nullptr; }
+    CallersSlotsReceiver* callersSlots() override { return nullptr; }
     Connection& connection;
   };
 
+  // The messages in flight or in a slot.
+  struct Posted {
+    Message message;
+    bool has_landing = false;
+    bool landed = false;  // and that is in memory
+  };
+
   std::byte* tryAcquire();
+  std::byte* tryAcquireLanding();
+  bool tryLand(const Landing& landing);
+  // Where the next message that has a landing arrives; null: in a slot.
+  std::byte* takeLanding(uint32_t bytes);
+  Posted& posted(uint64_t number) { return messages_[number % shape_.slots]; }
+  size_t slotOf(uint64_t number) const { return number % shape_.slots * shape_.slot_bytes; }
   void post(uint32_t bytes, Tag tag);
   const Message* tryPeek();
   void release();
   void sendPieces(uint32_t bytes);
   void arrive(const Event& piece);
-  // What is under way is lost, and what is posted or released waits, until the connection is made again: then both ends say what
-  // they have, and go on from there.
+  // Messages in flight are lost, and posts and releases wait, until the connection is made again: then both ends report their
+  // state, and continue from there.
   void breakOff();
   void makeAgain();
 
@@ -82,12 +112,18 @@ class Connection {
   uint32_t id_;
   int32_t from_, to_;
   int lane_;
+  LinkShape shape_;
+  Connection* words_ = nullptr;  // for messages with landings; null: no sender awaits any
   SendingEnd sender_{*this};
   ReceivingEnd receiver_{*this};
-  // Both ends have slots of their own, as over a socket: [number % slots].
+  // Both ends have slots, as over a socket: [number % slots].
   std::vector<std::byte> outgoing_, wire_, incoming_;
-  std::vector<Message> messages_;  // in flight or arrived, by number % slots
+  std::vector<Posted> messages_;  // by number % slots
   bool acquired_ = false;
+  bool acquired_landing_ = false;
+  uint32_t landings_taken_ = 0;  // of the oldest word
+  std::deque<Landing> told_;     // and not used up by messages that were released
+  uint32_t landings_used_ = 0;   // of the first landing
   uint64_t posted_ = 0, arrived_ = 0, released_ = 0, credited_ = 0;
   uint32_t arrived_bytes_ = 0;      // of message number arrived_
   int64_t message_left_ns_ = 0;     // when the last piece leaves the sender
@@ -96,14 +132,16 @@ class Connection {
   int64_t credit_arrives_ns_ = 0;
   uint32_t life_ = 0;           // how often it broke
   bool interrupted_ = false;    // broke, and will be made again
-  bool broken_ = false;         // what is under way is lost
+  bool broken_ = false;         // messages in flight are lost
   bool sender_gone_ = false;    // as the receiver knows
   bool receiver_gone_ = false;  // as the sender knows
 };
 
 class Network {
  public:
-  Network(EventQueue& events, Dice& dice, const Weather& weather, const LinkShape& shape, int32_t ranks);
+  // `landings`: how many a receiver may tell before their messages are begun; 0: no sender awaits any.
+  Network(EventQueue& events, Dice& dice, const Weather& weather, const LinkShape& shape, uint32_t landings,
+          int32_t ranks);
 
   // Made when first asked for.
   Connection& connection(int32_t from, int32_t to, int lane);
@@ -111,7 +149,7 @@ class Network {
   const Connection& connectionNumber(size_t id) const { return *connections_[id]; }
   Presence& presence(int32_t rank) { return presence_[static_cast<size_t>(rank)]; }
   uint64_t posted() const { return posted_; }
-  // What should never be: memory that changed when nobody might touch it. Empty if all is well.
+  // An invariant violation: memory that changed while it might not be accessed. Empty: none.
   const std::string& violation() const { return violation_; }
 
   // The rank will be polled soon.
@@ -119,7 +157,7 @@ class Network {
   void wakeAt(int32_t rank, int64_t at_ns);
   void handle(const Event& event);
 
-  // The rank is finished, or has failed, and goes. What it has not handed over is lost; what it has arrives.
+  // The rank has finished, or failed, and leaves. Messages that it has not posted are lost; its posted ones arrive.
   void leave(int32_t rank);
   // The rank's process dies; its peers' links fail when they notice.
   void die(int32_t rank);
@@ -127,8 +165,8 @@ class Network {
   void cut(int32_t a, int32_t b);
   // They break, and are made again some time later, so that nothing is lost. Not of a rank that is gone.
   void breakOff(int32_t a, int32_t b);
-  // When a rank that has nothing more to do may leave: its transport waits until what broke is made again, and has taken what is
-  // to be sent again. INT64_MAX: not before the rank is woken.
+  // When a finished rank may leave: its transport waits until broken connections are made again and have taken the messages to send
+  // again. INT64_MAX: not before the rank is woken.
   int64_t mayLeaveNs(int32_t rank) const;
 
  private:
@@ -143,6 +181,7 @@ class Network {
   Dice& dice_;
   Weather weather_;
   LinkShape shape_;
+  uint32_t landings_;
   std::vector<Presence> presence_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::vector<uint32_t>> of_rank_;  // numbers of its connections, both directions

@@ -12,8 +12,8 @@ namespace {
 
 constexpr Fault kFaults[] = {Fault::kNone,  Fault::kNone, Fault::kNone, Fault::kNone,  Fault::kBreak,
                              Fault::kBreak, Fault::kCut,  Fault::kCut,  Fault::kDeath, Fault::kDisagreement};
-// Of operations, those that are like the one before but for their data: programs repeat themselves, and the engine keeps what it
-// can (HostOperation::begin).
+// How many operations repeat the previous one with other data: programs repeat calls, and the engine keeps its layout if it can
+// (HostOperation::begin).
 constexpr int kRepeatedPercent = 30;
 
 // Whether all ranks of such a plan can be simulated in a moment: where everybody talks to everybody, connections grow with
@@ -58,12 +58,12 @@ bool reachesPeers(const PlanChoice& plan) {
   return findAlgorithm(plan.algorithm)->reachesPeers();
 }
 
-// They take inputs that a rank with a factor of its own has not scaled yet, so they are never chosen for that.
+// They take inputs that a rank with its own factor has not scaled yet, so they are never chosen for that.
 bool canFold(const PlanChoice& plan, DataType type, RedOp op) {
   return hasRedOp(type, op) && !(reachesPeers(plan) && op == RedOp::kPreMulSum);
 }
 
-// Buffers that peers reach in place are those of collectives whose blocks have one size.
+// Collectives with peers' buffers in place have blocks of one size.
 bool mayBeUneven(const PlanChoice& plan) {
   return !isCutAtWill(plan.collective) && !reachesPeers(plan);
 }
@@ -72,7 +72,7 @@ bool mayBeUneven(const PlanChoice& plan) {
 OperationChoice repeated(const OperationChoice& earlier, Dice& dice) {
   OperationChoice operation = earlier;
   operation.data_seed = dice.bits();
-  if (dice.chance(50)) operation.block_seed = dice.bits();
+  if (dice.chance(70)) operation.block_seed = dice.bits();
   return operation;
 }
 
@@ -180,6 +180,11 @@ Scenario makeScenario(uint64_t seed) {
   scenario.fault_permille = static_cast<int>(dice.between(0, 1000));
   scenario.fault_operation =
       static_cast<size_t>(dice.between(0, static_cast<int64_t>(scenario.operations.size()) - 1));
+  // A rank that waits for a landing of another call learns that only from the control plane.
+  if (scenario.fault != Fault::kDisagreement && dice.chance(50)) {
+    scenario.landings = static_cast<uint32_t>(dice.between(1, 8));
+    scenario.settings.in_place_bytes = static_cast<size_t>(dice.between(1, 1000));
+  }
   return scenario;
 }
 
@@ -188,6 +193,8 @@ std::string scenarioText(const Scenario& s) {
                                   static_cast<unsigned long long>(s.seed), s.shape.groups, s.shape.members,
                                   s.settings.window, s.slots, s.settings.slot_bytes,
                                   simdName(s.settings.simd), faultName(s.fault));
+  if (s.landings > 0)
+    text += formatString(", %u landings told, from %zu bytes on", s.landings, s.settings.in_place_bytes);
   if (isOfMessages(s.fault)) text += formatString(" after %d/1000", s.fault_permille);
   if (s.fault == Fault::kDisagreement) text += formatString(" in #%zu", s.fault_operation);
   for (const OperationChoice& o : s.operations)

@@ -29,7 +29,7 @@ struct OperationChoice {
   uint64_t data_seed = 0;
   uint64_t block_seed = 0;
 
-  // Where they do, the elements of a rank's block; in all-to-all, of what it has for `taker`.
+  // If blocks differ, the elements of a rank's block; in all-to-all, of its block for `taker`.
   size_t block(int32_t owner, int32_t taker) const;
 };
 
@@ -45,7 +45,7 @@ const char* faultName(Fault fault);
 inline bool isOfMessages(Fault fault) {
   return fault == Fault::kCut || fault == Fault::kDeath || fault == Fault::kBreak;
 }
-// What nobody may take for an error.
+// Events that no rank may take for an error.
 inline bool mustEndWell(Fault fault) {
   return fault == Fault::kNone || fault == Fault::kBreak;
 }
@@ -59,6 +59,7 @@ struct Scenario {
   std::vector<OperationChoice> operations;
   PlanSettings settings;
   uint32_t slots = 5;
+  uint32_t landings = 0;  // that a receiver may tell before they are used; 0: no sender awaits any
   Weather weather;
   int64_t skew_ns = 0;  // at most, before a rank begins its next operation
   Fault fault = Fault::kNone;

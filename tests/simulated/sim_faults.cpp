@@ -1,4 +1,4 @@
-// Runs seeds of the simulation: sim_faults --seeds 1..10000, or one of them again with sim_faults --seed 4711 --verbose.
+// Runs seeds of the simulation: sim_faults --seeds 1..10000, or one of them with sim_faults --seed 4711 --verbose.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -59,7 +59,8 @@ Simulation::Simulation(const Scenario& scenario, Expectation& expectation)
     : scenario_(scenario),
       expectation_(expectation),
       dice_(~scenario.seed),
-      network_(events_, dice_, scenario.weather, scenario.linkShape(), scenario.shape.ranks()),
+      network_(events_, dice_, scenario.weather, scenario.linkShape(), scenario.landings,
+               scenario.shape.ranks()),
       ranks_(static_cast<size_t>(scenario.shape.ranks())),
       jobs_(scenario.operations.size()) {
   bind();
@@ -109,8 +110,7 @@ CollectiveCall Simulation::collectiveCall(size_t operation) const {
   return call;
 }
 
-// Whether every rank exchanges a message in it. Where a rank knows only the sizes of what it exchanges itself, also those that are
-// empty are.
+// Whether every rank exchanges a message in it. If a rank knows only the sizes of its own messages, empty ones count, too.
 bool Simulation::movesSomething(size_t operation) const {
   const OperationChoice& choice = scenario_.operations[operation];
   if (!choice.uneven) return choice.count > 0;
@@ -165,7 +165,7 @@ void Simulation::poll(int32_t position) {
   if (operation.done()) return complete(position);
   if (!operation.status().ok()) return finish(position, operation.status());
   if (progressed) return network_.wake(position);
-  // Nobody will wake it when the last of its messages has left.
+  // No event wakes it when the last of its messages has left.
   if (presence.handed_over_ns > events_.nowNs()) network_.wakeAt(position, presence.handed_over_ns);
 }
 
@@ -251,7 +251,7 @@ void Simulation::checkOutput(int32_t position) {
       std::all_of(me.buffer.begin(), me.buffer.begin() + kGuard,
                   [](std::byte b) { return b == kUnwritten; }) &&
       std::all_of(me.buffer.end() - kGuard, me.buffer.end(), [](std::byte b) { return b == kUnwritten; });
-  // Who makes another call than the rest has other results due; the rest must notice.
+  // The rank with a different call expects other results; the other ranks must notice.
   const bool is_odd = position == odd_one_ && me.at == scenario_.fault_operation;
   if (wrong != expected.end() && !is_odd)
     fail(formatString("position %d, operation #%zu: byte %zu of %zu is wrong", position, me.at,
@@ -299,7 +299,7 @@ std::string Simulation::verdict() {
       return formatString("position %d failed though nothing was lost: ", position) + me.error.toString();
     errors += !me.error.ok();
   }
-  // Whoever makes another call hears of it from the first message, if there is one.
+  // The rank with a different call learns it from the first message, if there is one.
   if (scenario_.fault == Fault::kDisagreement && movesSomething(scenario_.fault_operation) && errors == 0)
     return "nobody noticed that a rank made another call";
   return "";

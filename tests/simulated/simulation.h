@@ -13,8 +13,8 @@
 namespace horing::simulated {
 
 struct Outcome {
-  // Empty if all is well: without a fault every rank has the right result of every operation; with one, each has
-  // the right result or an error, and none waits for ever. Else what is wrong, with each rank's progress.
+  // Empty on success: without a fault every rank has the right result of every operation; with one, each has the right result or an
+  // error, and none waits for ever. Else a description of the failure, with each rank's progress.
   std::string failure;
   uint64_t steps = 0;  // slices of steps that engines ran to their end
   uint64_t events = 0;
@@ -85,7 +85,7 @@ class Simulation {
   std::vector<Rank> ranks_;                       // by position, which is also what the network calls them
   std::vector<Job> jobs_;                         // by operation
   uint64_t fault_after_ = UINT64_MAX;             // messages
-  int32_t odd_one_ = -1;                          // who makes another call
+  int32_t odd_one_ = -1;                          // the rank that makes a different call
   uint64_t steps_ = 0;
   std::string failure_;
   bool narrates_ = false;

@@ -12,7 +12,7 @@ std::vector<size_t> coresOf(const std::vector<int32_t>& ranks_of_nodes, size_t c
   return coresOfRanks(local_ranks, cores);
 }
 
-// As bench/peers binds those of all libraries (tests/programs/peers/sweep_test.py knows the same).
+// As bench/peers binds the ranks of all libraries (tests/programs/peers/sweep_test.py has the same).
 TEST(CoreSharing, IsEvenWithTheRanksOfARailApart) {
   using Cores = std::vector<size_t>;
   EXPECT_EQ(coresOf({4}, 8), (Cores{0, 1, 2, 3}));

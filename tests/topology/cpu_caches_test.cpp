@@ -1,4 +1,4 @@
-// Caches as a folder of files, never those of the machine that the test runs on.
+// Caches as a folder of files, never those of the test machine.
 #include "topology/cpu_caches.h"
 
 #include "fake_root.h"

@@ -1,4 +1,4 @@
-// Control groups as folders and files, never those that the test runs in.
+// Control groups as folders and files, never the test's own.
 #include "topology/cpu_quota.h"
 
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 #pragma once
-// A folder of files that stands for the root of a machine, so that no test looks at the one it runs on.
+// A folder of files that represents the root of a machine, so that no test depends on its own machine.
 #include <gtest/gtest.h>
 
 #include <filesystem>

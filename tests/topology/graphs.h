@@ -24,7 +24,7 @@ inline MachineGraph read(const std::string& text) {
   return graph.ok() ? graph.take() : GraphBuilder().build().take();
 }
 
-// What refused the text said; empty: it was taken.
+// The error text; empty: accepted.
 inline std::string refusal(const std::string& text) {
   const Result<MachineGraph> graph = graphFromText(text);
   if (graph.ok()) return "";

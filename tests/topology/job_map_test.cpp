@@ -70,7 +70,7 @@ TEST(JobMap, FallsBackToPlainOrderWhereRanksContradictEachOther) {
   EXPECT_EQ(layJob(std::vector<std::string>(2, "a"), two).warnings.size(), 1u);
 }
 
-// Four GPUs below one switch, joined by a ring of direct links 0 2 1 3: each rank tells those of its own.
+// Four GPUs below one switch, joined by a ring of direct links 0 2 1 3: each rank reports those of its own GPU.
 MachineGraph linkedGpus() {
   GraphBuilder builder;
   std::vector<int32_t> gpus;

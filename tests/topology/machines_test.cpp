@@ -1,7 +1,8 @@
-// Real machines, and the rings and rails that horing lays in them. SOURCES.md says how to add one.
+// Real machines, and horing's rings and rails on them. SOURCES.md says how to add one.
 #include <filesystem>
 
 #include "graphs.h"
+#include "layout.h"
 #include "plan.h"
 #include "topology/job_map.h"
 
@@ -34,13 +35,71 @@ TEST_P(Machines, MakePicturesAndJson) {
   EXPECT_NE(topo::planAsJson(plan).find("\"rails\""), std::string::npos);
 }
 
+constexpr double kScreen = 1600;
+
+// Every box within the one around it and next to its neighbours, all of them no wider than a screen.
+void expectInOrder(const MachineGraph& graph) {
+  topo::Layout layout(
+      graph, [](int32_t) { return std::string("a box"); }, kScreen);
+  layout.place(0, 0);
+  EXPECT_LE(layout.size().width, kScreen);
+  for (int32_t node = 1; node < static_cast<int32_t>(graph.nodes().size()); ++node) {
+    if (graph.node(node).kind == NodeKind::kFabric) continue;
+    const topo::Place &own = layout.at(node), &around = layout.at(graph.node(node).parent);
+    EXPECT_TRUE(own.x >= around.x && own.x + own.size.width <= around.x + around.size.width) << node;
+    EXPECT_TRUE(own.y >= around.y && own.floor() <= around.floor()) << node;
+    for (const int32_t other : graph.childrenOf(graph.node(node).parent)) {
+      if (other >= node || graph.node(other).kind == NodeKind::kFabric) continue;
+      const topo::Place& place = layout.at(other);
+      EXPECT_TRUE(place.x >= own.x + own.size.width || own.x >= place.x + place.size.width ||
+                  place.y >= own.floor() || own.y >= place.floor())
+          << node << " on " << other;
+    }
+  }
+}
+
+TEST_P(Machines, AreDrawnInOrder) {
+  expectInOrder(read(fileText(HORING_MACHINES "/" + GetParam() + ".xml")));
+}
+
+TEST(Pictures, OfLargeMachinesHaveRows) {
+  expectInOrder(read("pack:8 numa:4 core:8 pu:2"));
+  GraphBuilder builder;
+  const int32_t numa = builder.add({NodeKind::kNuma, 0, "0", 100});
+  for (int device = 0; device < 72; ++device) {
+    builder.add({NodeKind::kGpu, numa, "g" + std::to_string(device), 100});
+    builder.add({NodeKind::kNic, numa, "n" + std::to_string(device), 100, 25});
+  }
+  expectInOrder(built(builder));
+}
+
+// A ring that goes to another row at every hop.
+TEST(Pictures, AreNoWiderThanAScreenWithTheirRing) {
+  GraphBuilder builder;
+  const int32_t numa = builder.add({NodeKind::kNuma, 0, "0", 100});
+  std::vector<int32_t> gpus;
+  for (int bridge = 0; bridge < 9; ++bridge) {
+    const int32_t parent =
+        builder.add({NodeKind::kBridge, numa, formatString("0000:%02x:00.0", bridge + 1), 16});
+    for (int gpu = 0; gpu < 8; ++gpu) {
+      const std::string bus = formatString("0000:%02x:00.0", 0x20 + 8 * bridge + gpu);
+      gpus.push_back(builder.add({NodeKind::kGpu, parent, bus, 16, 0, bus}));
+    }
+  }
+  for (size_t gpu = 0; gpu < gpus.size(); ++gpu) builder.link(gpus[gpu], gpus[(gpu + 31) % gpus.size()], 50);
+  const topo::MachinePlan plan = topo::planMachine(built(builder));
+  EXPECT_EQ(plan.ring.worst, PathKind::kDirect);
+  const std::string picture = topo::planAsSvg(plan, "72 GPUs");
+  EXPECT_LE(std::stod(picture.substr(picture.find("width=\"") + 7)), kScreen);
+}
+
 std::vector<std::string> nicNames(const MachineGraph& graph, const Rail& rail) {
   std::vector<std::string> names;
   for (const int32_t nic : rail.nics) names.push_back(graph.node(nic).name);
   return names;
 }
 
-// What is printed and drawn is what a rank's transports choose by, which know no more than the rank's fragment.
+// The printed and drawn choices are those of a rank's transports, which know only the rank's fragment.
 TEST_P(Machines, HaveTheRailsThatTransportsUse) {
   const topo::MachinePlan plan = topo::planMachine(read(fileText(HORING_MACHINES "/" + GetParam() + ".xml")));
   for (size_t member = 0; member < plan.members.size(); ++member) {

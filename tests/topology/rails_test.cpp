@@ -31,8 +31,12 @@ TEST(Rails, TakeTheNearestNic) {
     ASSERT_EQ(rail.nics.size(), 1u);
     EXPECT_EQ(rail.path, PathKind::kNuma);
     EXPECT_EQ(rail.gbytes_per_s, 25);
+    EXPECT_EQ(rail.bound, Rail::Bound::kAdapters);
+    EXPECT_EQ(rail.sharers, 1);
+    EXPECT_EQ(rail.next_path, PathKind::kMachine);
   }
   EXPECT_NE(railsOf(graph)[0].nics, railsOf(graph)[1].nics);
+  EXPECT_EQ(railsOf(graph)[0].next, railsOf(graph)[1].nics);
 }
 
 TEST(Rails, ShareAllNicsThatAreEquallyNear) {
@@ -41,6 +45,7 @@ TEST(Rails, ShareAllNicsThatAreEquallyNear) {
   for (const Rail& rail : railsOf(graph)) {
     ASSERT_EQ(rail.nics.size(), 2u);
     EXPECT_EQ(rail.gbytes_per_s, 12.5);
+    EXPECT_EQ(rail.sharers, 4);
     for (const int32_t nic : rail.nics) ++users[nic];
   }
   EXPECT_EQ(users.size(), 4u);
@@ -77,7 +82,20 @@ TEST(Rails, AreNoWiderThanTheWayToTheGpu) {
   const int32_t bridge = builder.add({NodeKind::kBridge, 0, "0000:01:00.0", 16});
   builder.add({NodeKind::kGpu, bridge, "0000:02:00.0", 16});
   for (const char* name : {"n0", "n1"}) builder.add({NodeKind::kNic, bridge, name, 16, 12.5});
-  EXPECT_EQ(railsOf(built(builder))[0].gbytes_per_s, 16);
+  const Rail rail = railsOf(built(builder))[0];
+  EXPECT_EQ(rail.gbytes_per_s, 16);
+  EXPECT_EQ(rail.bound, Rail::Bound::kMember);
+  EXPECT_TRUE(rail.next.empty());
+}
+
+TEST(Rails, AreNoWiderThanTheWayBetween) {
+  GraphBuilder builder;
+  const int32_t numa = builder.add({NodeKind::kNuma, 0, "0", 100});
+  builder.add({NodeKind::kGpu, numa, "g0", 100});
+  builder.add({NodeKind::kNic, numa, "n0", 8, 25});
+  const Rail rail = railsOf(built(builder))[0];
+  EXPECT_EQ(rail.gbytes_per_s, 8);
+  EXPECT_EQ(rail.bound, Rail::Bound::kWay);
 }
 
 TEST(Rails, UseNicsOfUnknownPlaceWhereThereAreNoOthers) {

@@ -90,21 +90,110 @@ TEST(RingSearch, TakesFewStepsForSixteenGpusAndSixteenNics) {
   EXPECT_LT(ring.steps, kMaxRingSteps / 10);
 }
 
-// Sixteen GPUs whose links allow many partial rings and no whole one: the worst for backtracking.
+// Links of one width between the halves of 24 GPUs, 10 and 14 of them: every ring would have to change sides at each hop, and none can.
 TEST(RingSearch, EndsWhereThereIsNoRingToFind) {
-  GraphBuilder builder = scattered(16);
-  for (int a = 0; a < 16; ++a)
-    for (int b = 0; b < a; ++b)
-      if (a < 8 && b < 8) builder.link(2 + 2 * b, 2 + 2 * a, 25 + a * 16 + b);
+  GraphBuilder builder = scattered(24);
+  for (int a = 0; a < 10; ++a)
+    for (int b = 10; b < 24; ++b) builder.link(2 + 2 * a, 2 + 2 * b, 25);
   const MachineGraph graph = built(builder);
   Ring ring;
   EXPECT_LT(timeOf(graph, ring), kGenerously);
-  EXPECT_GT(ring.steps, kMaxBacktrackingSteps) << "else this is no hard case";
+  EXPECT_GT(ring.steps, kMaxCycleSteps) << "else this is no hard case";
   EXPECT_LE(ring.steps, kMaxRingSteps);
-  std::vector<int32_t> all(16);
+  std::vector<int32_t> all(24);
   std::iota(all.begin(), all.end(), 0);
   EXPECT_EQ(sorted(ring.order), all);
   EXPECT_EQ(ring.worst, PathKind::kMachine);
+  EXPECT_EQ(ring.host_hops, 4)
+      << "what stays with 20 hops between sides: as many as the larger side has more";
+}
+
+// `gpus` in one NUMA node each, with a ring of links through all of them in a hidden order, and `chords` more for each GPU.
+MachineGraph planted(int gpus, double chords, double gbytes_per_s, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int> order(static_cast<size_t>(gpus));
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  GraphBuilder builder = scattered(gpus);
+  const auto link = [&](int a, int b) { builder.link(2 + 2 * a, 2 + 2 * b, gbytes_per_s); };
+  for (size_t i = 0; i < order.size(); ++i) link(order[i], order[(i + 1) % order.size()]);
+  for (int chord = 0; chord < static_cast<int>(chords * gpus); ++chord) {
+    const int a = static_cast<int>(random() % order.size()), b = static_cast<int>(random() % order.size());
+    if (a != b) link(a, b);
+  }
+  return built(builder);
+}
+
+TEST(RingSearch, FindsEveryRingThatIsPlanted) {
+  for (const int gpus : {8, 16, 20, 32, 48, 64, 72})
+    for (const double chords : {0.0, 0.25, 0.5, 1.0, 2.0, 4.0})
+      for (const uint32_t seed : {1u, 2u, 3u}) {
+        Ring ring;
+        EXPECT_LT(timeOf(planted(gpus, chords, 50, seed), ring), kGenerously);
+        EXPECT_EQ(ring.worst, PathKind::kDirect) << gpus << " GPUs, " << chords << " chords, seed " << seed;
+        EXPECT_EQ(ring.gbytes_per_s, 50);
+      }
+}
+
+// The narrowest hop is the same either way.
+TEST(RingSearch, PrefersLinksToWaysThroughTheHostThatAreAsWide) {
+  for (const int gpus : {8, 16, 48})
+    for (const uint32_t seed : {1u, 2u, 3u}) {
+      Ring ring;
+      EXPECT_LT(timeOf(planted(gpus, 1, kAssumedPackageGBytesPerS, seed), ring), kGenerously);
+      EXPECT_EQ(ring.host_hops, 0) << gpus << " GPUs, seed " << seed;
+    }
+}
+
+// Eight GPUs with links of 50 GB/s in the shape that is asked for; the host joins all at 16.
+Ring ringOf(const std::vector<std::pair<int, int>>& links) {
+  GraphBuilder builder = scattered(8);
+  for (const auto& [a, b] : links) builder.link(2 + 2 * a, 2 + 2 * b, 50);
+  const MachineGraph graph = built(builder);
+  return searchRing(graph, graph.ofKind(NodeKind::kGpu));
+}
+
+TEST(RingSearch, SaysWhyThereIsNoWiderRing) {
+  using Outcome = CycleSearch::Outcome;
+  // Two squares.
+  const Ring apart = ringOf({{0, 1}, {1, 2}, {2, 3}, {3, 0}, {4, 5}, {5, 6}, {6, 7}, {7, 4}});
+  EXPECT_EQ(apart.why_no_wider, Outcome::kApart);
+  EXPECT_EQ(apart.wider_gbytes_per_s, 50);
+  EXPECT_EQ(apart.gbytes_per_s, kAssumedPackageGBytesPerS);
+  EXPECT_EQ(apart.host_hops, 2);
+  // They share a corner, 3; then one has a single link.
+  const Ring cut = ringOf({{0, 1}, {1, 2}, {2, 3}, {3, 0}, {3, 4}, {4, 5}, {5, 6}, {6, 7}, {7, 3}});
+  EXPECT_EQ(cut.why_no_wider, Outcome::kCutVertex);
+  EXPECT_EQ(cut.stuck, 3);
+  const Ring leaf = ringOf({{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 0}, {6, 7}});
+  EXPECT_EQ(leaf.why_no_wider, Outcome::kFewEdges);
+  EXPECT_EQ(leaf.stuck, 7);
+  // Three ways between 0 and 1, and a ring would need all.
+  const Ring none = ringOf({{0, 2}, {2, 3}, {3, 1}, {0, 4}, {4, 5}, {5, 1}, {0, 6}, {6, 7}, {7, 1}});
+  EXPECT_EQ(none.why_no_wider, Outcome::kNone);
+  // Nothing is wider than a ring of links.
+  const Ring ring = ringOf({{0, 2}, {2, 4}, {4, 6}, {6, 1}, {1, 3}, {3, 5}, {5, 7}, {7, 0}});
+  EXPECT_EQ(ring.wider_gbytes_per_s, 0);
+  EXPECT_EQ(ring.tree_host_hops, 7) << "all but the one from 7 to 0";
+  EXPECT_EQ(ring.tree_gbytes_per_s, kAssumedPackageGBytesPerS);
+}
+
+// Links of twelve widths between the halves of 48 GPUs, 20 and 28 of them, through which no ring goes, and a narrower ring through all.
+TEST(RingSearch, HasStepsLeftForNarrowerRings) {
+  GraphBuilder builder = scattered(48);
+  for (int a = 0; a < 20; ++a)
+    for (int b = 20; b < 48; ++b) builder.link(2 + 2 * a, 2 + 2 * b, 60 + (a + b) % 12);
+  for (int gpu = 0; gpu < 48; ++gpu) {
+    const int next = (gpu + 1) % 48, from = std::min(gpu, next), to = std::max(gpu, next);
+    if (from >= 20 || to < 20) builder.link(2 + 2 * from, 2 + 2 * to, 50);
+  }
+  const MachineGraph graph = built(builder);
+  Ring ring;
+  EXPECT_LT(timeOf(graph, ring), kGenerously);
+  EXPECT_EQ(ring.worst, PathKind::kDirect);
+  EXPECT_GE(ring.gbytes_per_s, 50);
+  EXPECT_TRUE(ring.wider_gbytes_per_s == 0 || ring.wider_gbytes_per_s > ring.gbytes_per_s)
+      << ring.wider_gbytes_per_s;
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST(TopologyFile, IsReadAsHwlocReadsIt) {
   }
 }
 
-// What the kernel knows and hwloc does not: speeds, and interfaces that stand on no bus.
+// Facts that the kernel knows and hwloc does not: speeds, and interfaces without a bus.
 TEST(TopologyFile, AddsWhatTheKernelKnowsOfNics) {
   const test::TemporaryFolder folder;
   const std::filesystem::path& root = folder.path();

@@ -12,7 +12,7 @@ std::atomic<uint64_t> allocations{0};
 
 // Sanitizers bring their own operators; the plain builds do the counting.
 #if !defined(HORING_TEST_ASAN) && !defined(HORING_TEST_TSAN)
-// A file of its own, so that no caller sees both ends of an allocation and takes them for mismatched.
+// In a separate file, so that no caller sees both halves of an allocation and warns that they do not match.
 void* operator new(size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);  // only counted
   if (void* memory = std::malloc(bytes)) return memory;

@@ -25,7 +25,7 @@ class TransportFixture {
   virtual std::vector<std::unique_ptr<Transport>> make(int ranks) = 0;
   // Whether a message whose sender was flushed() can be received after that sender's transport is destroyed.
   virtual bool keepsMessagesOfDeparted() const { return true; }
-  // Breaks what is between the ranks, though they live, where `chosen` says yes to it; returns how much that was.
+  // Breaks the connections for which `chosen` returns true, while both ranks live; returns their number.
   virtual int breakConnections(const std::function<bool()>& /*chosen*/) { return 0; }
   // Whether there is anything that could break.
   virtual bool canBreak() const { return false; }

@@ -1,5 +1,5 @@
-// What is between two ranks may break while both live: nothing is lost, doubled, bent or swapped by that. Where there is
-// nothing that could break, these are ordinary transfers.
+// Connections between two ranks may break while both live: no message is lost, duplicated, damaged or swapped. For transports
+// without connections these are ordinary transfers.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -28,7 +28,7 @@ struct Flow {
   }
   // True when all has come.
   bool step() {
-    std::byte* const slot = sent < kMessages ? sender->tryAcquire() : nullptr;
+    std::byte* const slot = sent < kMessages ? sender->tryAcquire(kWholeSlot) : nullptr;
     if (slot) {
       const uint64_t next = seed + sent++;
       fillPattern(slot, bytesOf(next), next);
@@ -76,7 +76,7 @@ TEST_P(BreakContract, NothingIsLostWhenConnectionsBreakAtAnyTime) {
         flows.push_back({&high->sender(channel), &low->receiver(channel), flows.size() << 32});
       }
     }
-    // Patience for each message anew: how long all of them take is a matter of how often connections broke.
+    // A timeout for each message: the total depends on how often connections broke.
     size_t done = 0;
     for (uint64_t received = 0, seen = 0; done < flows.size(); seen = received) {
       ASSERT_TRUE(ranks.pumpUntil([&] {

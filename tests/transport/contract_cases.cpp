@@ -43,17 +43,24 @@ class ShmFixture final : public TransportFixture {
 
 class FaultyFixture final : public TransportFixture {
  public:
+  explicit FaultyFixture(std::unique_ptr<TransportFixture> inner) : inner_(std::move(inner)) {}
   std::vector<std::unique_ptr<Transport>> make(int ranks) override {
-    std::vector<std::unique_ptr<Transport>> transports = inner_.make(ranks);
-    const FaultPlan plan{.seed = 42, .max_delay_polls = 5, .max_credit_delay_polls = 7};
+    std::vector<std::unique_ptr<Transport>> transports = inner_->make(ranks);
+    const FaultPlan plan{
+        .seed = 42, .max_delay_polls = 5, .max_credit_delay_polls = 7, .max_landing_delay_polls = 3};
     for (size_t rank = 0; rank < transports.size(); ++rank) {
       transports[rank] = makeFaultyTransport(std::move(transports[rank]), static_cast<int>(rank), plan);
     }
     return transports;
   }
+  bool keepsMessagesOfDeparted() const override { return inner_->keepsMessagesOfDeparted(); }
+  int breakConnections(const std::function<bool()>& chosen) override {
+    return inner_->breakConnections(chosen);
+  }
+  bool canBreak() const override { return inner_->canBreak(); }
 
  private:
-  LoopbackFixture inner_;
+  std::unique_ptr<TransportFixture> inner_;
 };
 
 template <typename Fixture>
@@ -61,12 +68,19 @@ TransportCase caseOf(const char* name) {
   return {name, [] { return std::make_unique<Fixture>(); }};
 }
 
+TransportCase faulty(const char* name, const TransportCase& inner) {
+  return {name, [=] { return std::make_unique<FaultyFixture>(inner.make_fixture()); }};
+}
+
 }  // namespace
 
 // A transport of another file adds its own line; see contract.h.
 std::vector<TransportCase> contractCases() {
   std::vector<TransportCase> cases = {caseOf<LoopbackFixture>("Loopback"), caseOf<ShmFixture>("Shm"),
-                                      caseOf<FaultyFixture>("FaultyOverLoopback")};
+                                      faulty("FaultyOverLoopback", caseOf<LoopbackFixture>("Loopback"))};
+  // What these can do more must pass through the decorator, too.
+  cases.push_back(faulty("FaultyOverSocket", socketCases().front()));
+  cases.push_back(faulty("FaultyOverVerbs", verbsCases().front()));
   for (TransportCase& more : socketCases()) cases.push_back(std::move(more));
   for (TransportCase& more : verbsCases()) cases.push_back(std::move(more));
   return cases;

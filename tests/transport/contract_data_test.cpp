@@ -34,13 +34,13 @@ TEST_P(DataContract, RunsOutOfCreditsAndRecovers) {
       ASSERT_TRUE(sendPattern(ranks, a->sender(0), 64, i)) << i << " of " << slots;
     for (int i = 0; i < kQuietPolls; ++i) {
       ranks.pump();
-      ASSERT_EQ(a->sender(0).tryAcquire(), nullptr) << "all " << slots << " slots are in flight";
+      ASSERT_EQ(a->sender(0).tryAcquire(kWholeSlot), nullptr) << "all " << slots << " slots are in flight";
     }
     for (uint64_t i = 0; i < 3; ++i) {
       expectPattern(ranks, b->receiver(0), 64, i);
       ASSERT_TRUE(sendPattern(ranks, a->sender(0), 64, slots + i)) << "one credit came back";
       ranks.pump();
-      ASSERT_EQ(a->sender(0).tryAcquire(), nullptr) << "and only one";
+      ASSERT_EQ(a->sender(0).tryAcquire(kWholeSlot), nullptr) << "and only one";
     }
     for (uint64_t i = 3; i < slots + 3; ++i) expectPattern(ranks, b->receiver(0), 64, i);
   }
@@ -57,7 +57,7 @@ TEST_P(DataContract, HandsOutTheSameSlotUntilPosted) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(slot) % 64, 0u);
   fillPattern(slot, 128, 9);
   ranks.pump();
-  EXPECT_EQ(a->sender(0).tryAcquire(), slot);
+  EXPECT_EQ(a->sender(0).tryAcquire(kWholeSlot), slot);
   a->sender(0).post(128, 9);
   EXPECT_NE(ranks.acquire(a->sender(0)), slot) << "a posted slot is the receiver's";
 
@@ -93,7 +93,7 @@ TEST_P(DataContract, KeepsChannelsIndependent) {
   ASSERT_TRUE(ranks.made(2));
   const auto [a, b] = ranks.link(0, 1, kShape);
   ASSERT_NE(a, nullptr);
-  // Channel 0 is full and nobody reads it: the others must flow.
+  // Channel 0 is full and is not read: the other channels must make progress.
   for (uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(sendPattern(ranks, a->sender(0), 256, i));
   for (uint64_t i = 0; i < 20; ++i) {
     for (int channel = 1; channel < kMaxLinkChannels; ++channel) {
@@ -103,7 +103,7 @@ TEST_P(DataContract, KeepsChannelsIndependent) {
       ASSERT_FALSE(HasFatalFailure()) << "channel " << channel;
     }
   }
-  EXPECT_EQ(a->sender(0).tryAcquire(), nullptr);
+  EXPECT_EQ(a->sender(0).tryAcquire(kWholeSlot), nullptr);
   for (uint64_t i = 0; i < 2; ++i) expectPattern(ranks, b->receiver(0), 256, i);
 }
 
@@ -134,7 +134,7 @@ TEST_P(DataContract, MovesEverythingAtOnceInBothDirections) {
   size_t broken = 0;
   const auto step = [&](Flow& flow) {
     if (flow.sent < kMessages) {
-      if (std::byte* slot = flow.sender->tryAcquire()) {
+      if (std::byte* slot = flow.sender->tryAcquire(kWholeSlot)) {
         const uint64_t seed = flow.seed + flow.sent++;
         fillPattern(slot, 700 + seed % 300, seed);
         flow.sender->post(static_cast<uint32_t>(700 + seed % 300), seed);

@@ -131,8 +131,8 @@ TEST_P(LinkContract, RefusesANumberTwiceOrOutOfRange) {
   }
 }
 
-// The ends begin their links in opposite order and give each number a shape of its own: were numbers mixed up, the shapes
-// would disagree.
+// The ends begin their links in opposite order and give each number a different shape: if numbers were mixed up, the shapes would
+// disagree.
 TEST_P(LinkContract, CarriesIndependentDataOverSeveralLinksToOnePeer) {
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
@@ -150,7 +150,7 @@ TEST_P(LinkContract, CarriesIndependentDataOverSeveralLinksToOnePeer) {
     return std::all_of(low.begin(), low.end(), [](Link* link) { return link->established(); }) &&
            std::all_of(high.begin(), high.end(), [](Link* link) { return link->established(); });
   }));
-  // Link 0 is full and nobody reads it: the others must flow, both ways.
+  // Link 0 is full and is not read: the other links must make progress, both ways.
   for (uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(sendPattern(ranks, low[0]->sender(0), 64, i));
   for (size_t number = 1; number < low.size(); ++number) {
     EXPECT_EQ(low[number]->number(), static_cast<int>(number));
@@ -163,7 +163,7 @@ TEST_P(LinkContract, CarriesIndependentDataOverSeveralLinksToOnePeer) {
       ASSERT_FALSE(HasFatalFailure()) << "link " << number;
     }
   }
-  EXPECT_EQ(low[0]->sender(0).tryAcquire(), nullptr);
+  EXPECT_EQ(low[0]->sender(0).tryAcquire(kWholeSlot), nullptr);
   for (uint64_t i = 0; i < 2; ++i) expectPattern(ranks, high[0]->receiver(0), 64, i);
 }
 
@@ -241,7 +241,7 @@ TEST_P(LinkContract, FailsNamingAPeerThatLeftWithoutSending) {
   const std::string first = link->status().message();
   for (int i = 0; i < 100; ++i) {
     ranks.pump();
-    if (link->sender(0).tryAcquire() != nullptr) link->sender(0).post(8, 2);
+    if (link->sender(0).tryAcquire(kWholeSlot) != nullptr) link->sender(0).post(8, 2);
     EXPECT_EQ(link->receiver(0).tryPeek(), nullptr);
   }
   EXPECT_EQ(link->status().message(), first);
@@ -256,7 +256,7 @@ TEST_P(LinkContract, FailsASenderWhosePeerLeftWithItsCredits) {
   for (uint32_t i = 0; i < kSmall.slots; ++i) ASSERT_TRUE(sendPattern(ranks, link->sender(0), 32, i));
   ranks.destroy(1);
   EXPECT_TRUE(ranks.pumpUntil([&] {
-    [[maybe_unused]] const std::byte* slot = link->sender(0).tryAcquire();
+    [[maybe_unused]] const std::byte* slot = link->sender(0).tryAcquire(kWholeSlot);
     return !link->status().ok();
   }));
   EXPECT_EQ(link->status().code(), Code::kRemoteError);

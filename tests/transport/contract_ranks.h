@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -58,7 +59,7 @@ class ContractRanks {
   bool pumpUntil(const std::function<bool()>& done) { return testing::pumpUntil(transports_, done); }
   std::byte* acquire(Sender& sender) {
     std::byte* slot = nullptr;
-    pumpUntil([&] { return (slot = sender.tryAcquire()) != nullptr; });
+    pumpUntil([&] { return (slot = sender.tryAcquire(kWholeSlot)) != nullptr; });
     return slot;
   }
   const Message* peek(Receiver& receiver) {
@@ -103,6 +104,12 @@ inline void expectPattern(ContractRanks& ranks, Receiver& receiver, uint32_t byt
   EXPECT_EQ(reinterpret_cast<uintptr_t>(message->data) % 64, 0u);
   EXPECT_EQ(matchPattern(message->data, bytes, seed), bytes) << "of message " << seed;
   receiver.release();
+}
+
+// Whether the link joins nodes, also behind a decorator.
+inline bool isBetweenNodes(const Link& link) {
+  const std::string described = link.describe();
+  return described.find("socket") != std::string::npos || described.find("verbs") != std::string::npos;
 }
 
 class TransportContract : public ::testing::TestWithParam<TransportCase> {};

@@ -2,6 +2,7 @@
 #include <random>
 
 #include "contract_ranks.h"
+#include "transport/shared_slots.h"
 
 namespace horing::testing {
 namespace {
@@ -17,13 +18,14 @@ class RoomContract : public TransportContract {
     ASSERT_TRUE(ranks_.made(2));
     const auto [a, b] = ranks_.link(0, 1, kShape);
     ASSERT_NE(a, nullptr);
+    is_between_nodes_ = isBetweenNodes(*a);
     sender_ = &a->sender(0);
     receiver_ = &b->receiver(0);
   }
 
   std::byte* acquireFor(uint32_t bytes) {
     std::byte* place = nullptr;
-    ranks_.pumpUntil([&] { return (place = sender_->tryAcquireFor(bytes)) != nullptr; });
+    ranks_.pumpUntil([&] { return (place = sender_->tryAcquire(bytes)) != nullptr; });
     return place;
   }
   void post(std::byte* place, uint32_t bytes) {
@@ -43,6 +45,7 @@ class RoomContract : public TransportContract {
   }
 
   ContractRanks ranks_{GetParam(), 2};
+  bool is_between_nodes_ = false;
   Sender* sender_ = nullptr;
   Receiver* receiver_ = nullptr;
   uint64_t sent_ = 0, received_ = 0;
@@ -54,7 +57,7 @@ TEST_P(RoomContract, CarriesMessagesOfTheLengthThatWasAskedFor) {
       std::byte* const place = acquireFor(bytes);
       EXPECT_EQ(reinterpret_cast<uintptr_t>(place) % 8, 0u);
       ranks_.pump();
-      EXPECT_EQ(sender_->tryAcquireFor(bytes), place) << "the same until it is posted";
+      EXPECT_EQ(sender_->tryAcquire(bytes), place) << "the same until it is posted";
       post(place, bytes);
       receive(bytes);
       if (HasFatalFailure()) return;
@@ -62,13 +65,13 @@ TEST_P(RoomContract, CarriesMessagesOfTheLengthThatWasAskedFor) {
   }
 }
 
-// What was acquired last counts, and what was acquired before is not gone.
+// The last acquire counts, and earlier ones are not lost.
 TEST_P(RoomContract, LetsTheLengthBeThoughtOver) {
   for (uint64_t i = 0; i < 3 * kShape.slots; ++i) {
     ASSERT_NE(acquireFor(8), nullptr);
-    post(sender_->tryAcquire(), kShape.slot_bytes);
+    post(sender_->tryAcquire(kWholeSlot), kShape.slot_bytes);
     ASSERT_NE(ranks_.acquire(*sender_), nullptr);
-    post(sender_->tryAcquireFor(8), 8);
+    post(sender_->tryAcquire(8), 8);
     receive(kShape.slot_bytes);
     receive(8);
     if (HasFatalFailure()) return;
@@ -84,7 +87,7 @@ TEST_P(RoomContract, TakesACreditForAMessageOfAnyLength) {
   for (const uint32_t bytes : sizes) {
     for (int i = 0; i < 50; ++i) {
       ranks_.pump();
-      for (const uint32_t each : kSizes) ASSERT_EQ(sender_->tryAcquireFor(each), nullptr);
+      for (const uint32_t each : kSizes) ASSERT_EQ(sender_->tryAcquire(each), nullptr);
     }
     receive(bytes);
     post(acquireFor(bytes), bytes);
@@ -98,13 +101,16 @@ TEST_P(RoomContract, TakesACreditForAMessageOfAnyLength) {
 TEST_P(RoomContract, MayRoamOrNotWithMessagesUnderWay) {
   constexpr uint64_t kMessages = 3000;
   std::mt19937 random(20261122);
+  SharedSlotsSender* const shared = sender_->sharedSlots();
+  EXPECT_EQ(shared == nullptr, is_between_nodes_);
   const auto happens = [&](uint32_t percent) { return random() % 100 < percent; };
   const auto sizeOf = [](uint64_t number) { return kSizes[number * 7 % std::size(kSizes)]; };
   EXPECT_TRUE(ranks_.pumpUntil([&] {
-    if (happens(20)) sender_->roam(happens(50));
+    if (shared && happens(20)) shared->roam(happens(50));
     std::byte* place = nullptr;
     while (sent_ < kMessages && happens(80) &&
-           (place = happens(50) ? sender_->tryAcquireFor(sizeOf(sent_)) : sender_->tryAcquire()) != nullptr)
+           (place = happens(50) ? sender_->tryAcquire(sizeOf(sent_)) : sender_->tryAcquire(kWholeSlot)) !=
+               nullptr)
       post(place, sizeOf(sent_));
     EXPECT_LE(sent_ - received_, kShape.slots);
     while (received_ < sent_ && happens(70) && receiver_->tryPeek() != nullptr) receive(sizeOf(received_));

@@ -4,6 +4,8 @@
 
 #include "base/random.h"
 #include "contract_ranks.h"
+#include "transport/callers_slots.h"
+#include "transport/lent_memory.h"
 
 namespace horing::testing {
 namespace {
@@ -36,25 +38,31 @@ TEST_P(SlotsContract, HoldMessagesAtBothEndsUntilTheyAreReleased) {
   Sender& sender = low->sender(0);
   Receiver& receiver = high->receiver(0);
   const bool are_callers = ranks.at(0).takesSlots();
-  EXPECT_EQ(are_callers, low->describe().starts_with("socket") || low->describe().starts_with("verbs"));
-  for (int rank = 0; rank < 2; ++rank) ranks.at(rank).lend(regionOf(rank == 0 ? sends : receives, 1));
-  EXPECT_FALSE(sender.useSlots(of(sends).first(kCallersShape.slot_bytes))) << "too few";
-  EXPECT_EQ(sender.useSlots(of(sends)), are_callers);
-  EXPECT_EQ(receiver.useSlots(of(receives)), are_callers);
+  EXPECT_EQ(are_callers, isBetweenNodes(*low));
+  CallersSlotsSender* const sender_slots = sender.callersSlots();
+  CallersSlotsReceiver* const receiver_slots = receiver.callersSlots();
+  ASSERT_EQ(sender_slots != nullptr, are_callers);
+  ASSERT_EQ(receiver_slots != nullptr, are_callers);
   if (!are_callers) return;
+  for (int rank = 0; rank < 2; ++rank)
+    if (RegionAccess* const regions = ranks.at(rank).regions())
+      regions->lend(regionOf(rank == 0 ? sends : receives, 1));
+  EXPECT_FALSE(sender_slots->useSlots(of(sends).first(kCallersShape.slot_bytes))) << "too few";
+  EXPECT_TRUE(sender_slots->useSlots(of(sends)));
+  EXPECT_TRUE(receiver_slots->useSlots(of(receives)));
   Random dice(7);
   uint64_t sent = 0, seen = 0, released = 0;
   const auto step = [&] {
     if (dice.upTo(200) == 0) ranks.fixture().breakConnections([&] { return dice.upTo(1) == 0; });
-    EXPECT_LE(sender.acknowledged(), released) << "who holds it has not released it";
-    EXPECT_LE(sent - sender.acknowledged(), kSlots);
-    if (std::byte* const at = sent < kMessages ? sender.tryAcquire() : nullptr) {
+    EXPECT_LE(sender_slots->acknowledged(), released) << "who holds it has not released it";
+    EXPECT_LE(sent - sender_slots->acknowledged(), kSlots);
+    if (std::byte* const at = sent < kMessages ? sender.tryAcquire(kWholeSlot) : nullptr) {
       EXPECT_EQ(at, slot(sends, sent));
       fillPattern(at, bytesOf(sent), sent);
       sender.post(bytesOf(sent), sent);
       ++sent;
     }
-    if (const Message* const message = receiver.tryPeekAhead(seen - released)) {
+    if (const Message* const message = receiver_slots->tryPeekAhead(seen - released)) {
       EXPECT_EQ(message->tag, seen);
       EXPECT_EQ(message->data, slot(receives, seen));
       EXPECT_EQ(message->bytes, bytesOf(seen));
@@ -66,10 +74,10 @@ TEST_P(SlotsContract, HoldMessagesAtBothEndsUntilTheyAreReleased) {
         EXPECT_EQ(matchPattern(slot(receives, released), bytesOf(released), released), bytesOf(released));
         receiver.release();
       }
-    return released == kMessages && sender.acknowledged() == kMessages;
+    return released == kMessages && sender_slots->acknowledged() == kMessages;
   };
   EXPECT_TRUE(ranks.pumpUntil(step)) << sent << " sent, " << seen << " seen, " << released << " released, "
-                                     << sender.acknowledged() << " acknowledged";
+                                     << sender_slots->acknowledged() << " acknowledged";
   EXPECT_TRUE(low->status().ok() && high->status().ok())
       << low->status().toString() << high->status().toString();
 }
@@ -84,8 +92,10 @@ TEST_P(SlotsContract, AreForMessagesThatComeLater) {
   ASSERT_TRUE(sendPattern(ranks, low->sender(0), 1000, 5));
   Receiver& receiver = high->receiver(0);
   ASSERT_NE(ranks.peek(receiver), nullptr);
-  EXPECT_FALSE(low->sender(0).useSlots(of(receives))) << "it has sent from others";
-  if (!receiver.useSlots(of(receives))) return;
+  if (CallersSlotsSender* const sender = low->sender(0).callersSlots()) {
+    EXPECT_FALSE(sender->useSlots(of(receives))) << "it has sent from others";
+  }
+  if (!receiver.callersSlots() || !receiver.callersSlots()->useSlots(of(receives))) return;
   expectPattern(ranks, receiver, 1000, 5);
   ASSERT_TRUE(sendPattern(ranks, low->sender(0), 1000, 6));
   const Message* const next = ranks.peek(receiver);

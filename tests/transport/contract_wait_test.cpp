@@ -58,7 +58,7 @@ void pingPong(Side& side) {
     for (const bool send : {side.rank == 0, side.rank != 0}) {
       const uint32_t bytes = static_cast<uint32_t>(round % 257);
       const Woken how = waitUntil(*side.transport, [&] {
-        return send ? (slot = mine.sender(0).tryAcquire()) != nullptr
+        return send ? (slot = mine.sender(0).tryAcquire(kWholeSlot)) != nullptr
                     : (message = mine.receiver(0).tryPeek()) != nullptr;
       });
       if (how != Woken::kYes) return fail(side, how, send ? "sending" : "receiving", round);
@@ -116,7 +116,7 @@ TEST_P(WaitContract, WakesForCreditsToo) {
   Woken produced = Woken::kYes;
   std::byte* slot = nullptr;
   for (uint64_t i = 0; i < kMessages && produced == Woken::kYes; ++i) {
-    produced = waitUntil(ranks.at(0), [&] { return (slot = sender.tryAcquire()) != nullptr; });
+    produced = waitUntil(ranks.at(0), [&] { return (slot = sender.tryAcquire(kWholeSlot)) != nullptr; });
     if (produced != Woken::kYes) break;
     fillPattern(slot, 256, i);
     sender.post(256, i);

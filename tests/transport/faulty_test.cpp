@@ -58,7 +58,7 @@ TEST(FaultyTransport, MakesCreditsLateButNotFreshSlots) {
   ContractRanks ranks = faultyRanks(2, {.seed = 1, .max_credit_delay_polls = 50});
   const auto [a, b] = ranks.link(0, 1, kShape);
   for (uint32_t i = 0; i < kShape.slots; ++i) {
-    ASSERT_NE(a->sender(0).tryAcquire(), nullptr) << "never used";
+    ASSERT_NE(a->sender(0).tryAcquire(kWholeSlot), nullptr) << "never used";
     a->sender(0).post(0, i);
   }
   int late = 0;
@@ -66,7 +66,7 @@ TEST(FaultyTransport, MakesCreditsLateButNotFreshSlots) {
     ASSERT_NE(b->receiver(0).tryPeek(), nullptr);
     b->receiver(0).release();
     int polls = 0;
-    while (a->sender(0).tryAcquire() == nullptr && polls < 1000) ++polls;
+    while (a->sender(0).tryAcquire(kWholeSlot) == nullptr && polls < 1000) ++polls;
     ASSERT_LE(polls, 50);
     if (polls > 0) ++late;
     a->sender(0).post(0, 0);
@@ -85,7 +85,7 @@ TEST(FaultyTransport, CutsOnlyTheChosenLinkAndNamesThePeer) {
   }
   EXPECT_EQ(cut->status().code(), Code::kRemoteError);
   EXPECT_NE(cut->status().message().find("rank 1"), std::string::npos) << cut->status().message();
-  EXPECT_EQ(cut->sender(0).tryAcquire(), nullptr);
+  EXPECT_EQ(cut->sender(0).tryAcquire(kWholeSlot), nullptr);
   EXPECT_EQ(cut->receiver(1).tryPeek(), nullptr);
   const Status first = ranks.at(0).progress();
   EXPECT_EQ(first.code(), Code::kRemoteError);

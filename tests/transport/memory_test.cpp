@@ -1,4 +1,4 @@
-// Memory that peers map: what they see, what becomes of it when the owner frees it, and names that lie.
+// Memory that peers map: its contents, its state after the owner frees it, and false names.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 
+#include "../open_descriptors.h"
 #include "transport/memory/segment_list.h"
 
 namespace horing {
@@ -29,11 +31,6 @@ int inChild(const std::function<int()>& body) {
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-int openDescriptors() {
-  const std::filesystem::directory_iterator begin("/proc/self/fd");
-  return static_cast<int>(std::distance(begin, std::filesystem::directory_iterator()));
 }
 
 uint64_t pagesHeld(int fd) {
@@ -66,7 +63,7 @@ TEST(Segment, IsZeroedAlignedAndFound) {
   EXPECT_FALSE(list.find(&ordinary, sizeof ordinary));
 }
 
-// Not watched by a sanitizer, which would touch pages of its own at each write.
+// Without a sanitizer, which would touch its own pages at each write.
 __attribute__((noinline, no_sanitize("address"), no_sanitize("thread"))) void writeToEachPage(
     std::byte* data, uint64_t bytes) {
   for (uint64_t at = 0; at < bytes; at += kSegmentPageBytes) data[at] = std::byte{1};
@@ -86,6 +83,46 @@ TEST(Segment, IsTouchedWhenAllocated) {
   EXPECT_TRUE(list.free(data).ok());
 }
 
+// Page faults of this process.
+int64_t faults() {
+  rusage use{};
+  EXPECT_EQ(::getrusage(RUSAGE_SELF, &use), 0);
+  return use.ru_minflt;
+}
+
+// Whether the kernel makes huge pages of shared memory on demand: Linux 6.1 and later may.
+bool hasHugePages() {
+  constexpr int kCollapse = 25;
+  constexpr uint64_t kBytes = 2 * kHugePageBytes;  // of addresses, for one that is aligned
+  const int fd = ::memfd_create("huge page", MFD_CLOEXEC);
+  EXPECT_EQ(::posix_fallocate(fd, 0, kHugePageBytes), 0);
+  auto* const reserved =
+      static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::byte* const aligned =
+      reserved + (kHugePageBytes - reinterpret_cast<uintptr_t>(reserved) % kHugePageBytes);
+  EXPECT_NE(::mmap(aligned, kHugePageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
+            MAP_FAILED);
+  const bool has = ::madvise(aligned, kHugePageBytes, kCollapse) == 0;
+  ::munmap(reserved, kBytes);
+  ::close(fd);
+  return has;
+}
+
+// Pages that are touched one by one, then copied into huge ones, take about ten times as long.
+TEST(Segment, IsMadeOfHugePagesAtOnce) {
+  constexpr uint64_t kBytes = 8 * kHugePageBytes;
+  if (!hasHugePages()) GTEST_SKIP() << "this kernel makes no huge pages of shared memory";
+  SegmentList list;
+  int64_t least = INT64_MAX;
+  for (int round = 0; round < 3; ++round) {  // memory may be in pieces at one time
+    const int64_t before = faults();
+    std::byte* const data = allocate(list, kBytes);
+    least = std::min(least, faults() - before);
+    EXPECT_TRUE(list.free(data).ok());
+  }
+  EXPECT_LT(least, static_cast<int64_t>(kBytes / kSegmentPageBytes / 4));
+}
+
 TEST(Segment, IsReadByAnotherProcess) {
   SegmentList list;
   constexpr uint64_t kBytes = 3 * kHugePageBytes;
@@ -94,7 +131,7 @@ TEST(Segment, IsReadByAnotherProcess) {
   data[kBytes - 1] = std::byte{2};
   const SegmentName name = list.find(data, kBytes)->name;
   EXPECT_EQ(inChild([&] {
-              // Not what it inherited: the name is all it uses.
+              // Uses only the name, not the inherited mapping.
               const auto peer = PeerSegment::open(name);
               if (!peer.ok()) return 1;
               const std::byte* seen = peer.value().data();
@@ -123,7 +160,7 @@ TEST(Segment, GivesItsPagesBackThoughPeersHaveItMapped) {
   EXPECT_FALSE(PeerSegment::open(name).ok()) << "a stale name";
 }
 
-// Whole pages of what is cut off: neither what the peer writes late, nor what the owner writes then, reaches the other.
+// Whole pages of the part that is cut off: late writes of the peer, and later writes of the owner, are not visible to the other.
 TEST(Segment, IsCutOffFromPeersThatHaveItMapped) {
   SegmentList list;
   constexpr size_t kPages = 8;
@@ -153,13 +190,13 @@ TEST(Segment, IsCutOffFromPeersThatHaveItMapped) {
 
 TEST(Segment, LeavesNothingBehind) {
   SegmentList list;
-  const int before = openDescriptors();
+  const int before = test::openDescriptors();
   for (int i = 0; i < 100; ++i) {
     std::byte* data = allocate(list, 10000);
     ASSERT_TRUE(PeerSegment::open(list.find(data, 1)->name).ok());
     ASSERT_TRUE(list.free(data).ok());
   }
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(test::openDescriptors(), before);
 }
 
 TEST(Segment, CannotBeShrunkUnderAReader) {

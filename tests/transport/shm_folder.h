@@ -1,5 +1,5 @@
 #pragma once
-// A directory of its own under /dev/shm for one test, removed with all that is in it.
+// A directory under /dev/shm for one test, removed with its contents.
 #include <cstdlib>
 #include <filesystem>
 #include <string>

@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "../open_descriptors.h"
 #include "base/fd.h"
 #include "contract_ranks.h"
 #include "shm_folder.h"
@@ -75,7 +77,7 @@ int exitStatus(pid_t pid) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-// A rank in a process of its own: 0 if everything it saw was right, else the number of the step that was not.
+// A rank in a separate process: 0 if all steps succeeded, else the number of the failed step.
 int exchangeMessages(const ShmFolder& folder, int rank, int socket) {
   auto made = makeShmTransport(folder.options(rank));
   if (!made.ok()) return 1;
@@ -90,7 +92,7 @@ int exchangeMessages(const ShmFolder& folder, int rank, int socket) {
       Receiver& receiver = link.value()->receiver(channel);
       const uint64_t seed = i * 2 + static_cast<uint64_t>(channel);
       std::byte* slot = nullptr;
-      if (!spinUntil(transport, [&] { return (slot = sender.tryAcquire()) != nullptr; })) return 4;
+      if (!spinUntil(transport, [&] { return (slot = sender.tryAcquire(kWholeSlot)) != nullptr; })) return 4;
       fillPattern(slot, 4096, seed);
       sender.post(4096, seed);
       const Message* message = nullptr;
@@ -116,13 +118,13 @@ TEST(ShmProcesses, ExchangeMessagesAndLeaveNothingBehind) {
 
 enum class Offspring : uint8_t { kNone, kOutlivesItsParent };
 
-// Links up, then says so by killing itself.
+// Brings the links up, then reports that by killing itself.
 int linkAndDie(const ShmFolder& folder, int socket, Offspring offspring = Offspring::kNone) {
   auto made = makeShmTransport(folder.options(1));
   if (!made.ok()) return 1;
   auto link = made.value()->connect(0, swapAddresses(socket, made.value()->address()), kShape);
   if (!link.ok() || !spinUntil(*made.value(), [&] { return link.value()->established(); })) return 2;
-  if (link.value()->sender(0).tryAcquire() == nullptr) return 3;
+  if (link.value()->sender(0).tryAcquire(kWholeSlot) == nullptr) return 3;
   link.value()->sender(0).post(0, 7);
   if (offspring == Offspring::kOutlivesItsParent) {
     Fd::closeInForkedChildren();
@@ -147,7 +149,7 @@ int outliveAKilledPeer(const ShmFolder& folder, int socket) {
   if (link.status().code() != Code::kRemoteError) return 4;
   if (link.status().message().find("rank 1") == std::string::npos) return 5;
   if (link.status().message().find("pid") == std::string::npos) return 6;
-  if (!link.established()) return 0;  // the peer was found dead before the handshake was seen to be over
+  if (!link.established()) return 0;  // the peer was found dead before the end of the handshake was seen
   const Message* last = link.receiver(0).tryPeek();  // its memory outlives it
   return last != nullptr && last->tag == 7 ? 0 : 7;
 }
@@ -179,7 +181,7 @@ TEST(ShmProcesses, AreFoundDeadWhileAChildOfTheirsLives) {
   EXPECT_EQ(::kill(child, SIGKILL), 0) << "it has ended before";
 }
 
-// The same, blocked on the doorbell with a long time-out in between: found dead by the look in beginWait().
+// The same, blocked on the doorbell with a long timeout: the check in beginWait() finds the dead peer.
 TEST(ShmProcesses, AreFoundDeadByARankThatOnlyWaits) {
   ShmFolder folder;
   const SocketPair sockets;
@@ -210,7 +212,7 @@ TEST(ShmProcesses, ForkedChildLeavesItsParentsFilesAlone) {
   auto made = makeShmTransport(folder.options(0));
   ASSERT_TRUE(made.ok()) << made.status().toString();
   const std::vector<std::string> before = folder.entries();
-  EXPECT_EQ(before.size(), 2u);
+  EXPECT_EQ(before.size(), 3u);
   const pid_t child = forkRank(0, [&](int) {
     made.value().reset();
     return 0;
@@ -228,13 +230,13 @@ TEST(ShmFiles, OfAKilledJobAreRemovedByTheNext) {
     return ::kill(::getpid(), SIGKILL);
   });
   EXPECT_EQ(exitStatus(victim), 1000 + SIGKILL);
-  EXPECT_EQ(folder.entries().size(), 3u);
+  EXPECT_EQ(folder.entries().size(), 4u);
   const auto living = makeShmTransport(folder.options(5));
   ASSERT_TRUE(living.ok());
-  EXPECT_EQ(folder.entries().size(), 2u) << "its own two";
+  EXPECT_EQ(folder.entries().size(), 3u) << "its own three";
   const auto also_living = makeShmTransport(folder.options(6));
   ASSERT_TRUE(also_living.ok());
-  EXPECT_EQ(folder.entries().size(), 4u) << "a living rank's stay";
+  EXPECT_EQ(folder.entries().size(), 6u) << "a living rank's stay";
 }
 
 TEST(ShmFiles, OfOthersAreLeftAlone) {
@@ -247,7 +249,20 @@ TEST(ShmFiles, OfOthersAreLeftAlone) {
   EXPECT_EQ(folder.entries().size(), 5u);
 }
 
-// Ranks that start at once all look for what dead ones left, while others make their files.
+// A process may have hundreds of groups, most of which never use a link.
+TEST(ShmFiles, OfARankWithoutLinksTakeNoDescriptor) {
+  ShmFolder folder;
+  const auto before = test::openDescriptors();
+  const auto low = makeShmTransport(folder.options(0)).take(),
+             high = makeShmTransport(folder.options(1)).take();
+  ASSERT_TRUE(low->canReach(high->address()) && high->canReach(low->address()));
+  low->beginWait();
+  low->endWait();
+  EXPECT_EQ(test::openDescriptors(), before);
+  EXPECT_EQ(removeOrphans(folder.path()), 0) << "yet it has its lock";
+}
+
+// Ranks that start at once all remove files of dead ranks, while other ranks create theirs.
 TEST(ShmFiles, OfThoseThatLiveStayWhereManyLookForOrphans) {
   ShmFolder folder;
   std::atomic<int> makers{3}, lost{0};
@@ -291,13 +306,13 @@ TEST(ShmFiles, OfLinksAreUnlinkedOnceBothEndsAreThere) {
       links.push_back(link.value());
     }
     if (a < kRanks - 1) settle();
-    EXPECT_GT(folder.entries().size(), 2u * kRanks) << "links that their peer has not begun";
+    EXPECT_GT(folder.entries().size(), 3u * kRanks) << "links that their peer has not begun";
   }
   settle();
   for (const Link* link : links) EXPECT_TRUE(link->established());
   for (const std::string& name : folder.entries())
     EXPECT_TRUE(name.ends_with(".rank") || name.ends_with(".bell")) << name;
-  EXPECT_EQ(folder.entries().size(), 2u * kRanks);
+  EXPECT_EQ(folder.entries().size(), 3u * kRanks);
   ranks.clear();
   EXPECT_EQ(folder.entries(), std::vector<std::string>{});
 }
@@ -353,7 +368,7 @@ TEST(ShmFiles, AreReadableByTheirUserOnly) {
   auto a = makeShmTransport(folder.options(0)).take();
   auto b = makeShmTransport(folder.options(1)).take();
   ASSERT_TRUE(a->connect(1, b->address(), kShape).ok());
-  EXPECT_EQ(folder.entries().size(), 5u);
+  EXPECT_EQ(folder.entries().size(), 7u);
   for (const std::string& name : folder.entries()) {
     struct stat facts {};
     ASSERT_EQ(::stat((folder.path() + "/" + name).c_str(), &facts), 0);
@@ -391,14 +406,15 @@ TEST(ShmReach, RefusesNamesThatLeadElsewhere) {
   const ShmAddress good = *decodeShmAddress(here->address());
   for (const std::string stem :
        {"horing-../../etc/passwd", "horing-a/b", "/dev/null", "", "horing-a.rank", "x"}) {
-    ShmAddress bad = good;
-    bad.stem.fill('\0');
-    stem.copy(bad.stem.data(), stem.size());
-    EXPECT_FALSE(decodeShmAddress(encodeShmAddress(bad)).has_value()) << stem;
+    for (auto name : {&ShmAddress::stem, &ShmAddress::bell_stem}) {
+      ShmAddress bad = good, endless = good;
+      (bad.*name).fill('\0');
+      stem.copy((bad.*name).data(), stem.size());
+      EXPECT_FALSE(decodeShmAddress(encodeShmAddress(bad)).has_value()) << stem;
+      (endless.*name).fill('a');
+      EXPECT_FALSE(decodeShmAddress(encodeShmAddress(endless)).has_value());
+    }
   }
-  ShmAddress endless = good;
-  endless.stem.fill('a');
-  EXPECT_FALSE(decodeShmAddress(encodeShmAddress(endless)).has_value());
 }
 
 // Files of the right name that are not what a peer makes.
@@ -421,14 +437,21 @@ TEST(ShmReach, RefusesForgedFiles) {
   EXPECT_FALSE(here->canReach(address)) << "writable by all";
   ASSERT_EQ(::unlink(path.c_str()), 0);
   // Everything behind the links is right.
-  ShmAddress linked = self;
-  stem.copy(linked.stem.data(), stem.size());
-  for (const char* suffix : {".rank", ".bell"}) {
-    const std::string target = folder.path() + "/" + self.stem.data() + suffix;
-    ASSERT_EQ(::symlink(target.c_str(), (folder.path() + "/" + stem + suffix).c_str()), 0);
+  EXPECT_TRUE(here->canReach(encodeShmAddress(self)));
+  for (auto name : {&ShmAddress::stem, &ShmAddress::bell_stem}) {
+    ShmAddress linked = self;
+    stem.copy((linked.*name).data(), (linked.*name).size() - 1);
+    const auto link = [&](const std::string& suffix) {
+      const std::string target = folder.path() + "/" + (self.*name).data() + suffix;
+      return ::symlink(target.c_str(), (folder.path() + "/" + stem + suffix).c_str());
+    };
+    ASSERT_EQ(link(".rank"), 0);
+    if (name == &ShmAddress::bell_stem) {
+      ASSERT_EQ(link(".bell"), 0);
+    }
+    EXPECT_FALSE(here->canReach(encodeShmAddress(linked))) << "a link to another file";
+    ASSERT_EQ(::unlink(path.c_str()), 0);
   }
-  EXPECT_FALSE(here->canReach(encodeShmAddress(linked))) << "a link to another file";
-  ASSERT_EQ(::unlink(path.c_str()), 0);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_FALSE(here->canReach(address)) << "a FIFO";
 }
@@ -487,7 +510,7 @@ bool mountTinyDirectory(const std::string& path) {
   const std::string uids = "0 " + std::to_string(::geteuid()) + " 1";
   const std::string gids = "0 " + std::to_string(::getegid()) + " 1";
   if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-  // Without these nobody could own a file in it.
+  // Without these no process could own a file in it.
   std::ofstream("/proc/self/uid_map") << uids;
   std::ofstream("/proc/self/setgroups") << "deny";
   std::ofstream("/proc/self/gid_map") << gids;
@@ -508,7 +531,7 @@ int useATinyDirectory(const ShmFolder& folder) {
   });
   if (!is_linked) return 2;
   for (uint64_t number = 0; number < 16; ++number) {
-    std::byte* const slot = link.value()->sender(0).tryAcquire();
+    std::byte* const slot = link.value()->sender(0).tryAcquire(kWholeSlot);
     if (!slot) return 3;
     fillPattern(slot, 65536, number);
     link.value()->sender(0).post(65536, number);
@@ -516,7 +539,7 @@ int useATinyDirectory(const ShmFolder& folder) {
     if (!message || matchPattern(message->data, 65536, number) != 65536) return 4;
     back.value()->receiver(0).release();
   }
-  if (folder.entries().size() != 4) return 5;  // presences and bells
+  if (folder.entries().size() != 6) return 5;  // presences and bells
   return makeShmTransport(folder.options(2)).ok() ? 0 : 6;
 }
 

@@ -38,7 +38,7 @@ class Pipe {
     receiver = std::make_unique<SlotReceiver>(queue, button, &receiving_, 2, first);
   }
   void send(uint32_t bytes, Tag tag) {
-    ASSERT_NE(sender->tryAcquire(), nullptr);
+    ASSERT_NE(sender->tryAcquire(kWholeSlot), nullptr);
     sender->post(bytes, tag);
   }
   SlotHeader& slot(uint32_t index) { return *reinterpret_cast<SlotHeader*>(queue.slot(index)); }
@@ -103,7 +103,7 @@ TEST(SlotQueue, CountsPastThirtyTwoBits) {
 std::set<const std::byte*> slotsTaken(Pipe& pipe, int messages, uint32_t bytes = kQuarterBytes) {
   std::set<const std::byte*> slots;
   for (int i = 0; i < messages; ++i) {
-    slots.insert(pipe.sender->tryAcquireFor(bytes));
+    slots.insert(pipe.sender->tryAcquire(bytes));
     pipe.sender->post(bytes, 0);
     EXPECT_NE(pipe.receiver->tryPeek(), nullptr);
     pipe.receiver->release();
@@ -151,7 +151,8 @@ TEST(SlotSender, MayChangeTheTurnWithMessagesUnderWay) {
     if (happens(20)) pipe.sender->roam(happens(50));
     while (happens(80)) {
       const uint32_t bytes = kSizes[random() % std::size(kSizes)];
-      std::byte* const slot = happens(50) ? pipe.sender->tryAcquireFor(bytes) : pipe.sender->tryAcquire();
+      std::byte* const slot =
+          happens(50) ? pipe.sender->tryAcquire(bytes) : pipe.sender->tryAcquire(kWholeSlot);
       if (!slot) break;
       std::fill_n(slot, bytes, static_cast<std::byte>(sent));
       pipe.sender->post(bytes, sent++);
@@ -241,7 +242,7 @@ TEST(SlotReceiver, WaitsWhileAnOldMessageIsWhereOneIsDue) {
 TEST(SlotReceiver, FindsSmallMessagesInTheirHeaderAndRefusesOnesThatWouldNotFit) {
   Pipe pipe;
   for (const uint32_t bytes : {0u, 1u, kInlineBytes, kInlineBytes + 1, kShape.slot_bytes}) {
-    std::byte* const slot = pipe.sender->tryAcquireFor(bytes);
+    std::byte* const slot = pipe.sender->tryAcquire(bytes);
     ASSERT_NE(slot, nullptr);
     std::memset(slot, static_cast<int>(bytes), bytes);
     pipe.sender->post(bytes, 7);
@@ -264,9 +265,9 @@ TEST(SlotSender, RefusesACounterThatCannotBe) {
     Pipe pipe;
     for (Tag tag = 0; tag < kShape.slots; ++tag) pipe.send(8, tag);
     pipe.queue.header->tail.store(tail);
-    EXPECT_EQ(pipe.sender->tryAcquire(), nullptr) << tail;
+    EXPECT_EQ(pipe.sender->tryAcquire(kWholeSlot), nullptr) << tail;
     expectDamage(pipe.sendingStatus(), "rank 5");
-    EXPECT_EQ(pipe.sender->tryAcquire(), nullptr);
+    EXPECT_EQ(pipe.sender->tryAcquire(kWholeSlot), nullptr);
   }
 }
 
@@ -277,10 +278,10 @@ TEST(SlotSender, TakesCreditsOfAPeerThatLeftBeforeItFails) {
   for (Tag tag = 0; tag < kShape.slots; ++tag) pipe.send(8, tag);
   pipe.queue.header->tail.store(1);
   departed.store(1);
-  EXPECT_NE(pipe.sender->tryAcquire(), nullptr);
+  EXPECT_NE(pipe.sender->tryAcquire(kWholeSlot), nullptr);
   EXPECT_TRUE(pipe.sendingStatus().ok());
   pipe.sender->post(8, 9);
-  EXPECT_EQ(pipe.sender->tryAcquire(), nullptr);
+  EXPECT_EQ(pipe.sender->tryAcquire(kWholeSlot), nullptr);
   EXPECT_EQ(pipe.sendingStatus().code(), Code::kRemoteError);
 }
 
@@ -299,9 +300,9 @@ TEST(SlotReceiver, TakesMessagesOfAPeerThatLeftBeforeItFails) {
 
 TEST(SlotSender, StopsTheProgramWhenMisused) {
   Pipe pipe;
-  ASSERT_NE(pipe.sender->tryAcquire(), nullptr);
+  ASSERT_NE(pipe.sender->tryAcquire(kWholeSlot), nullptr);
   EXPECT_DEATH(pipe.sender->post(kShape.slot_bytes + 1, 0), "check failed");
-  ASSERT_NE(pipe.sender->tryAcquireFor(8), nullptr);
+  ASSERT_NE(pipe.sender->tryAcquire(8), nullptr);
   EXPECT_DEATH(pipe.sender->post(kInlineBytes + 1, 0), "check failed");
   EXPECT_DEATH(pipe.receiver->release(), "check failed");
 }
@@ -311,7 +312,7 @@ bool rung(int fd) {
   return ::poll(&ready, 1, 0) == 1;
 }
 
-// One time in five says the opposite.
+// One time in five it returns the opposite.
 void learn(ReaderDistance& distance, int times, int64_t most_ns, int64_t some_ns) {
   for (int i = 0; i < times; ++i) distance.learn(i % 5 == 4 ? some_ns : most_ns);
 }

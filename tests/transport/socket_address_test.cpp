@@ -1,4 +1,4 @@
-// Which interfaces are used, what is published about them, and how two ranks pair them.
+// The choice of interfaces, the published addresses, and how two ranks pair them.
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -227,7 +227,7 @@ TEST(Pairs, UseEveryCommonSubnetOnce) {
   EXPECT_EQ(pairInterfaces(a, b), (Pairs{{0, 1}, {1, 0}}));
 }
 
-// Of a machine with four interfaces on subnets of their own, of which these are near.
+// For a machine with four interfaces on different subnets, of which these are near.
 Published railsOf(uint64_t host, std::set<uint8_t> near) {
   Published out = rankOn(host, {});
   for (uint8_t i = 0; i < 4; ++i) {

@@ -47,7 +47,7 @@ TransportCase socketCase(const char* name, const char* family, int streams) {
 
 }  // namespace
 
-// Containers often have no IPv6, not even on lo: then those cases are left out, and that is said.
+// Containers often have no IPv6, not even on lo: then those cases are skipped with a message.
 std::vector<TransportCase> socketCases() {
   std::vector<TransportCase> cases = {socketCase("SocketIpv4", "ipv4", 1),
                                       socketCase("SocketIpv4ThreeStreams", "ipv4", 3)};

@@ -1,5 +1,5 @@
 #pragma once
-// Peers that are not what they should be: plain TCP clients, and ones that hold the key but then misbehave.
+// Misbehaving peers: plain TCP clients, and peers that hold the key but violate the protocol.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -43,7 +43,7 @@ inline tcp::Published publishedBy(const Transport& transport) {
   return published.ok() ? published.take() : tcp::Published();
 }
 
-// A TCP client on loopback that says whatever it is told to.
+// A TCP client on loopback that sends what the test gives it.
 class Client {
  public:
   explicit Client(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -57,7 +57,7 @@ class Client {
     EXPECT_EQ(::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  // Takes what has arrived; false once the other end has closed.
+  // Takes the bytes that have arrived; false once the other end has closed.
   bool listen() {
     std::byte buffer[4096];
     const ssize_t got = ::recv(fd_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
@@ -87,7 +87,7 @@ class Client {
         status = fed.status();
       return handshake.done() || !open || !status.ok();
     });
-    if (!handshake.pending().empty()) say(handshake.pending());  // what a refusing end says last
+    if (!handshake.pending().empty()) say(handshake.pending());  // the last message of an end that refuses
     if (why) *why = status;
     return ended && handshake.done();
   }
@@ -99,9 +99,10 @@ class Client {
 
 inline constexpr LinkShape kFakeShape{.channels = 2, .slots = 4, .slot_bytes = 256};
 
-// What the fake connector, rank 0, says when it behaves.
+// The messages of the fake connector, rank 0, when it behaves.
 inline tcp::ConnectorHello goodHello(const tcp::Published& acceptor, const tcp::Published& own) {
-  return {.rank = 0,
+  return {.peer_instance = acceptor.instance,
+          .rank = 0,
           .peer = 1,
           .stream = 0,
           .streams = 1,
@@ -110,8 +111,7 @@ inline tcp::ConnectorHello goodHello(const tcp::Published& acceptor, const tcp::
           .slots = kFakeShape.slots,
           .slot_bytes = kFakeShape.slot_bytes,
           .attempt = 1,
-          .instance = own.instance,
-          .peer_instance = acceptor.instance};
+          .instance = own.instance};
 }
 
 // The address that a fake rank on this machine's lo would publish.

@@ -5,6 +5,9 @@
 #include <csignal>
 
 #include "socket_peers.h"
+#include "transport/callers_slots.h"
+#include "transport/landings.h"
+#include "transport/lent_memory.h"
 
 namespace horing::testing {
 namespace {
@@ -18,7 +21,7 @@ class LentSocket : public ListeningPeer {
  protected:
   void SetUp() override {
     ListeningPeer::SetUp();
-    if (!HasFatalFailure()) rank_->lend(region_);
+    if (!HasFatalFailure()) rank_->regions()->lend(region_);
   }
   void begin(int streams) {
     HostilePeer::begin(streams);
@@ -27,7 +30,7 @@ class LentSocket : public ListeningPeer {
   Receiver& receiver() { return link_->receiver(1); }
   Sender& sender() { return link_->sender(1); }
   bool land(size_t offset, size_t bytes, uint32_t stride, uint32_t messages) {
-    return receiver().tryLand(
+    return receiver().landings()->tryLand(
         {.memory = memory_.data() + offset, .bytes = bytes, .stride = stride, .messages = messages});
   }
   // With a landing.
@@ -55,13 +58,13 @@ class LentSocket : public ListeningPeer {
     return std::ranges::all_of(memory_, [&](std::byte byte) { return byte == what; });
   }
   void takeBack() {
-    rank_->forget(region_.id);
-    rank_->takeBack(region_);
+    rank_->regions()->forget(region_.id);
+    rank_->regions()->takeBack(region_);
   }
   void postFrom(size_t offset, uint32_t bytes, Tag tag) {
-    ASSERT_NE(sender().tryAcquire(), nullptr);
-    ASSERT_TRUE(sender().sendsFrom(at(offset), bytes));
-    sender().postFrom(at(offset), bytes, tag);
+    ASSERT_NE(sender().tryAcquire(kWholeSlot), nullptr);
+    ASSERT_TRUE(sender().lent()->sendsFrom(at(offset), bytes));
+    sender().lent()->postFrom(at(offset), bytes, tag);
   }
   std::vector<std::byte> memory_ = std::vector<std::byte>(1024);
   Region region_{.id = 1, .begin = memory_.data(), .bytes = memory_.size()};
@@ -81,12 +84,12 @@ TEST_F(LentSocket, LandsWhereItWasToldInTheOrderOfTheNumbers) {
   }
   EXPECT_EQ(memory_[299], std::byte{5});
   EXPECT_EQ(memory_[300], std::byte{0});
-  EXPECT_EQ(rank_->dataMoved().received_in_place, 556u);
-  EXPECT_EQ(rank_->dataMoved().received_through_slots, 0u);
+  EXPECT_EQ(rank_->regions()->dataMoved().received_in_place, 556u);
+  EXPECT_EQ(rank_->regions()->dataMoved().received_through_slots, 0u);
   takeBack();
 }
 
-// Memory that a program has protected to learn who touches it: the kernel may not, and does not tell the program.
+// Memory that a program has protected to see accesses: the kernel's accesses fail, without a signal to the program.
 class ProtectedMemory {
  public:
   static constexpr size_t kBytes = 1 << 16;
@@ -123,10 +126,10 @@ TEST_F(LentSocket, WhatTheKernelMayNotTouchGoesThroughSlots) {
   {
     ProtectedMemory memory;
     const Region region{.id = 2, .begin = memory.data(), .bytes = ProtectedMemory::kBytes};
-    rank_->lend(region);
-    ASSERT_TRUE(
-        receiver().tryLand({.memory = memory.data(), .bytes = kBytes, .stride = kBytes, .messages = 1}));
-    // What comes with the header is copied, and the kernel reads the rest.
+    rank_->regions()->lend(region);
+    ASSERT_TRUE(receiver().landings()->tryLand(
+        {.memory = memory.data(), .bytes = kBytes, .stride = kBytes, .messages = 1}));
+    // Bytes that arrive with the header are copied, and the kernel reads the rest.
     sayPart(message(0, 1, kBytes), kPart, std::byte{5});
     ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return memory.touched() == 1; }));
     memory.protect();
@@ -138,30 +141,32 @@ TEST_F(LentSocket, WhatTheKernelMayNotTouchGoesThroughSlots) {
         std::all_of(received->data, received->data + kBytes, [](std::byte b) { return b == std::byte{5}; }));
     EXPECT_EQ(memory.touched(), 2);
     receiver().release();
-    rank_->takeBack(region);
+    rank_->regions()->takeBack(region);
   }
   const ProtectedMemory memory;
   const Region region{.id = 3, .begin = memory.data(), .bytes = ProtectedMemory::kBytes};
-  rank_->lend(region);
-  ASSERT_NE(sender().tryAcquire(), nullptr);
-  sender().postFrom(memory.data(), kBytes, 7);
+  rank_->regions()->lend(region);
+  ASSERT_NE(sender().tryAcquire(kWholeSlot), nullptr);
+  sender().lent()->postFrom(memory.data(), kBytes, 7);
   Bytes payload;
   EXPECT_EQ(nextFrame(FrameKind::kData, 0, &payload).bytes, kBytes);
   EXPECT_EQ(payload, Bytes(kBytes));
   EXPECT_EQ(memory.touched(), 1);
-  rank_->takeBack(region);
+  rank_->regions()->takeBack(region);
   takeBack();
 }
 
 TEST_F(LentSocket, WhatDoesNotFitOrIsToldLateOrNotAtAllIsInTheSlot) {
   ASSERT_TRUE(land(0, 150, 100, 2));
   std::vector<std::byte> ordinary(100);
-  ASSERT_TRUE(receiver().tryLand({.memory = ordinary.data(), .bytes = 100, .stride = 100, .messages = 1}));
+  ASSERT_TRUE(receiver().landings()->tryLand(
+      {.memory = ordinary.data(), .bytes = 100, .stride = 100, .messages = 1}));
   say(message(0, 1, 101), 101);  // longer than the stride
   say(message(1, 2, 51), 51);    // one byte beyond the end
   say(message(2, 3, 100), 100);  // memory that is not lent
   say(message(3, 4, 100), 100);
-  ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return receiver().tryPeekAhead(3) != nullptr; }));
+  ASSERT_TRUE(
+      pumpUntil({rank_.get()}, [&] { return receiver().callersSlots()->tryPeekAhead(3) != nullptr; }));
   EXPECT_TRUE(is(std::byte{0}));
   ASSERT_TRUE(land(0, 200, 100, 2)) << "of which the first has come";
   for (int i = 0; i < 4; ++i) {
@@ -191,13 +196,13 @@ TEST_F(LentSocket, WhatDoesNotFitOrIsToldLateOrNotAtAllIsInTheSlot) {
 TEST_F(LentSocket, HostileNumbersLeadNowhere) {
   for (const uint64_t landing : {uint64_t{2}, uint64_t{7}, ~uint64_t{0}}) {
     begin(1);
-    rank_->lend(region_);
+    rank_->regions()->lend(region_);
     ASSERT_TRUE(land(0, 200, 200, 1));
     say(message(0, landing, 200), 200);
     ASSERT_NE(peek(), nullptr);
     EXPECT_TRUE(is(std::byte{0})) << landing;
     receiver().release();
-    expectFailure("took the place of another");
+    expectFailure("overwrites another");
     takeBack();
   }
 }
@@ -213,7 +218,7 @@ TEST_F(LentSocket, ALandingIsOverWithItsMessage) {
   ASSERT_NE(peek(), nullptr);
   EXPECT_EQ(memory_[0], std::byte{1});
   receiver().release();
-  expectFailure("took the place of another");
+  expectFailure("overwrites another");
 }
 
 TEST_F(LentSocket, HalfAMessageComesAgainToTheSamePlaceAfterABreak) {
@@ -268,7 +273,7 @@ TEST_F(LentSocket, IsSentAgainFromThereUntilTheCreditComes) {
   sayState(0, States{});
   EXPECT_EQ(nextFrame(FrameKind::kData, 0, &payload).tag, 40u);
   EXPECT_EQ(payload, Bytes(200, std::byte{7}));
-  EXPECT_EQ(rank_->dataMoved().sent_in_place, 200u);
+  EXPECT_EQ(rank_->regions()->dataMoved().sent_in_place, 200u);
   takeBack();
 }
 
@@ -294,10 +299,10 @@ TEST_F(LentSocket, MemoryOfGpusIsOfNoUse) {
   const Region of_gpu{
       .id = 2, .begin = memory_.data(), .bytes = memory_.size(), .of = MemoryOf::kGpu, .dmabuf = 0};
   takeBack();
-  rank_->lend(of_gpu);
-  EXPECT_FALSE(sender().sendsFrom(at(0), 8));
-  EXPECT_FALSE(rank_->usesGpuMemory());
-  rank_->takeBack(of_gpu);
+  rank_->regions()->lend(of_gpu);
+  EXPECT_FALSE(sender().lent()->sendsFrom(at(0), 8));
+  EXPECT_FALSE(rank_->regions()->usesGpuMemory());
+  rank_->regions()->takeBack(of_gpu);
 }
 
 }  // namespace

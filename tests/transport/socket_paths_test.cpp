@@ -13,7 +13,7 @@ namespace {
 
 constexpr LinkShape kShape{2, 4, 256};
 
-// Carries bytes between two sockets until it is cut; what is under way then is lost.
+// Forwards bytes between two sockets until it is cut; bytes in flight are then lost.
 class Path {
  public:
   Path() {
@@ -74,7 +74,7 @@ class Paths : public ::testing::Test {
   // Posts what there is room for, up to this number.
   static void post(SocketLink& link, int channel, uint32_t& posted, uint32_t most) {
     while (posted < most) {
-      std::byte* const slot = link.sender(channel).tryAcquire();
+      std::byte* const slot = link.sender(channel).tryAcquire(kWholeSlot);
       if (!slot) return;
       std::memcpy(slot, &posted, sizeof posted);
       link.sender(channel).post(200, posted++);
@@ -144,6 +144,17 @@ TEST_F(Paths, BothEndsMayGiveOneUpAtOnce) {
     low_.giveUp(1);
     high_.giveUp(1);
   });
+}
+
+TEST(StreamState, IsDroppedBeforeItIsReplacedOrGivenUp) {
+  using enum StreamState;
+  for (const StreamState next : {kReserve, kMissing, kAttached, kOpen, kGivenUp}) {
+    for (const StreamState now : {kReserve, kMissing})
+      EXPECT_EQ(mayFollow(now, next), next == kAttached || next == kGivenUp);
+    EXPECT_EQ(mayFollow(kAttached, next), next == kOpen || next == kMissing);
+    EXPECT_EQ(mayFollow(kOpen, next), next == kMissing);
+    EXPECT_FALSE(mayFollow(kGivenUp, next)) << "it is for good";
+  }
 }
 
 TEST_F(Paths, LeaveInOrderOverWhatIsLeft) {

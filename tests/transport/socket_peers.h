@@ -1,5 +1,5 @@
 #pragma once
-// Test fixtures: real ranks over sockets, and a real one with a peer that says whatever it is told to.
+// Test fixtures: real ranks over sockets, and a real rank with a fake peer.
 #include <array>
 #include <utility>
 
@@ -21,7 +21,7 @@ class Socket : public ::testing::Test {
     ASSERT_TRUE(pumpUntil({&low, &high}, [&] {
       return a.value()->established() && b.value()->established();
     })) << a.value()->describe();
-    std::byte* slot = a.value()->sender(1).tryAcquire();
+    std::byte* slot = a.value()->sender(1).tryAcquire(kWholeSlot);
     ASSERT_NE(slot, nullptr);
     slot[0] = std::byte{42};
     a.value()->sender(1).post(1, 77);
@@ -61,7 +61,7 @@ class HostilePeer : public Socket {
     }
     ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->established(); }));
   }
-  // A connection of this stream, up to what the rank says that it has: that is in `theirs_` then.
+  // Connects this stream, up to the rank's report of its state, which is then in `theirs_`.
   void come(size_t stream, uint32_t attempt) {
     const tcp::Published acceptor = publishedBy(*rank_);
     tcp::ConnectorHello hello = goodHello(acceptor, fake_);
@@ -113,13 +113,13 @@ class HostilePeer : public Socket {
     EXPECT_EQ(rank_->progress().message(), text) << "the transport reports it, too";
   }
 
-  uint16_t port_ = 1;  // where the fake listens; nobody does at 1
+  uint16_t port_ = 1;  // where the fake listens; nothing listens at 1
   tcp::Published fake_;
   States theirs_{};
   std::unique_ptr<Transport> rank_;
   Link* link_ = nullptr;
   std::vector<std::unique_ptr<Client>> peers_;   // by stream
-  std::vector<std::unique_ptr<Client>> former_;  // what they were before
+  std::vector<std::unique_ptr<Client>> former_;  // the earlier connections
 };
 
 // One that listens somewhere, so that the rank has reason to wait for it.

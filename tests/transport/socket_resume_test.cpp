@@ -1,5 +1,5 @@
-// What is said when a connection replaces one that broke: each end hears what the other has, and sends the rest. The peer
-// holds the key, but need not say the truth.
+// The messages of a connection that replaces a broken one: each end reports its state, and the other sends the rest. The peer holds
+// the key, but may report a false state.
 #include <thread>
 
 #include "../break_connections.h"
@@ -14,7 +14,7 @@ using tcp::FrameKind;
 class ResumingPeer : public ListeningPeer {
  protected:
   void post(int channel, Tag tag) {
-    std::byte* const slot = link_->sender(channel).tryAcquire();
+    std::byte* const slot = link_->sender(channel).tryAcquire(kWholeSlot);
     ASSERT_NE(slot, nullptr);
     slot[0] = static_cast<std::byte>(tag);
     link_->sender(channel).post(8, tag);
@@ -62,7 +62,7 @@ TEST_F(ResumingPeer, IsSentWhatItDoesNotHaveAndNothingElse) {
   EXPECT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->sender(0).flushed(); }));
   post(0, 104);
   EXPECT_EQ(nextMessage().tag, 104u) << "there was a credit in what it said";
-  EXPECT_EQ(link_->sender(0).tryAcquire(), nullptr);
+  EXPECT_EQ(link_->sender(0).tryAcquire(kWholeSlot), nullptr);
 }
 
 TEST_F(ResumingPeer, HearsWhatTheRankHas) {
@@ -153,10 +153,10 @@ TEST_F(ResumingPeer, IsRefusedWhenItSaysToHaveWhatItCannotHave) {
 TEST_F(ResumingPeer, IsRefusedWhenItDoesNotSayInOrderWhatItHas) {
   come(0, 2);
   say(kGood, 8);
-  expectFailure("did not say first what it has");
+  expectFailure("a frame before the peer's state");
   begin(1);
   sayState(0, States{});
-  expectFailure("says twice what it has");
+  expectFailure("a second state of the stream");
   begin(1);
   come(0, 2);
   say({.bytes = sizeof(ChannelState), .channel = 0, .kind = FrameKind::kState}, 24);
@@ -176,7 +176,7 @@ TEST_F(ResumingPeer, LosesOneOfSeveralStreamsWhileTheOthersWork) {
   post(1, 51);
   EXPECT_EQ(nextMessage(0).tag, 50u) << "the stream that is there takes all that is new";
   EXPECT_EQ(nextMessage(0).tag, 51u);
-  // News of what came through the broken one just in time may take the other one.
+  // Credits that arrived just before the break may be reported on the new connection.
   say({.bytes = 0, .channel = 0, .kind = FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 4}, 0, 0);
   ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->sender(0).flushed(); }));
   come(1, 2);
@@ -200,7 +200,7 @@ TEST_F(ResumingPeer, IsWaitedForWhileItListensAndGivenUpWhenItDoesNot) {
     EXPECT_NE(link_->status().message().find(part), std::string::npos) << link_->status().toString();
 }
 
-// ... and also when it does not, while somebody else would tell of its end: all its sockets may have been destroyed under it.
+// ... and also when it does not answer, if another source would report its end: all its sockets may have been destroyed at once.
 TEST_F(ResumingPeer, IsWaitedForThoughItRefusesWhileDeathsAreTold) {
   bool told = true;
   meetByManualClock([&] { return told; });
@@ -214,7 +214,7 @@ TEST_F(ResumingPeer, IsWaitedForThoughItRefusesWhileDeathsAreTold) {
   EXPECT_EQ(link_->status().code(), Code::kRemoteError) << link_->describe();
 }
 
-// ... and also when nobody can connect, since it has accepted nobody for so long that its queue is full; unless its machine is silent.
+// ... and also when it accepts no connections because its queue is full; but not when its machine is silent.
 TEST_F(ResumingPeer, IsWaitedForWhileItsQueueIsFullAndGivenUpWhenItsMachineIsSilent) {
   meetByManualClock();
   ASSERT_EQ(::listen(listener_.get(), 0), 0);
@@ -222,7 +222,7 @@ TEST_F(ResumingPeer, IsWaitedForWhileItsQueueIsFullAndGivenUpWhenItsMachineIsSil
   reset(0);
   pass(60);
   EXPECT_TRUE(link_->status().ok()) << link_->status().toString();
-  // Nobody says any more that this port is not open.
+  // No process reports any more that this port is closed.
   const Fd swallows(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const SockAddr here = toSockAddr({.address = fake_.interfaces[0].address, .port = port_});
   ASSERT_EQ(::bind(swallows.get(), here.get(), here.length), 0);
@@ -291,7 +291,7 @@ TEST_F(Socket, WaitsForABusyPeerAlsoWhenConnectionsBreakMeanwhile) {
       ASSERT_TRUE(low->progress().ok()) << low->progress().toString();
     }
   }
-  std::byte* const slot = a->sender(0).tryAcquire();
+  std::byte* const slot = a->sender(0).tryAcquire(kWholeSlot);
   ASSERT_NE(slot, nullptr);
   a->sender(0).post(1, 7);
   EXPECT_TRUE(pumpUntil({low.get(), high.get()},
@@ -311,7 +311,7 @@ TEST_F(Socket, LeavesInOrderThoughItsConnectionBrokeJustBefore) {
     Link* const a = low->connect(1, high->address(), kFakeShape).value();
     Link* const b = high->connect(0, low->address(), kFakeShape).value();
     ASSERT_TRUE(pumpUntil({low.get(), high.get()}, [&] { return a->established() && b->established(); }));
-    ASSERT_NE(a->sender(0).tryAcquire(), nullptr);
+    ASSERT_NE(a->sender(0).tryAcquire(kWholeSlot), nullptr);
     a->sender(0).post(1, 7);
     ASSERT_TRUE(pumpUntil({low.get(), high.get()}, [&] { return b->receiver(0).tryPeek() != nullptr; }));
     b->receiver(0).release();
@@ -324,7 +324,7 @@ TEST_F(Socket, LeavesInOrderThoughItsConnectionBrokeJustBefore) {
     Link* const link = low_leaves ? b : a;
     std::thread end([&] { leaving->reset(); });
     const bool failed = pumpUntil({&stays}, [&] {
-      if (link->sender(0).tryAcquire()) link->sender(0).post(1, 8);
+      if (link->sender(0).tryAcquire(kWholeSlot)) link->sender(0).post(1, 8);
       return !link->status().ok();
     });
     end.join();

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "allocation_counter.h"
+#include "base/strangers.h"
 #include "base/version.h"
 #include "socket_peers.h"
 
@@ -89,7 +90,7 @@ TEST_F(Socket, DropsTheOldestOfTooManySilentClients) {
   const auto low = makeRank(options(0));
   const auto high = makeRank(options(1));
   std::vector<std::unique_ptr<Client>> crowd;
-  for (size_t i = 0; i < kMaxUnproven + 5; ++i) {
+  for (size_t i = 0; i < kMaxStrangers + 5; ++i) {
     crowd.push_back(std::make_unique<Client>(publishedBy(*high).port));
     for (int j = 0; j < 3; ++j) ASSERT_TRUE(high->progress().ok());
   }
@@ -101,7 +102,7 @@ TEST_F(Socket, DropsTheOldestOfTooManySilentClients) {
   expectWorking(*low, *high);
 }
 
-// A peer speaks at once, so it is not among those that go first.
+// A peer sends at once, so it is not among the connections that are dropped first.
 TEST_F(Socket, DropsSilentClientsBeforeThoseThatSaidSomething) {
   const auto low = makeRank(options(0));
   const auto high = makeRank(options(1));
@@ -109,7 +110,7 @@ TEST_F(Socket, DropsSilentClientsBeforeThoseThatSaidSomething) {
   Client slow(publishedBy(*high).port);
   slow.say(handshake.pending().first(20));
   std::vector<std::unique_ptr<Client>> crowd;
-  for (size_t i = 0; i < kMaxUnproven + 5; ++i) {
+  for (size_t i = 0; i < kMaxStrangers + 5; ++i) {
     crowd.push_back(std::make_unique<Client>(publishedBy(*high).port));
     ASSERT_TRUE(high->progress().ok());
   }
@@ -119,7 +120,7 @@ TEST_F(Socket, DropsSilentClientsBeforeThoseThatSaidSomething) {
   expectWorking(*low, *high);
 }
 
-// More than the kernel keeps for a rank that is busy elsewhere: what comes after them waits outside.
+// More than the kernel keeps for a busy rank: later connections wait outside.
 TEST_F(Socket, ACrowdBeforeABusyRankDoesNotKeepItsPeerOut) {
   const auto low = makeRank(options(0));
   const auto high = makeRank(options(1));
@@ -136,7 +137,7 @@ TEST_F(Socket, ACrowdBeforeABusyRankDoesNotKeepItsPeerOut) {
   expectWorking(*low, *high);
 }
 
-// Takes all descriptors from this process for as long as it lives.
+// Takes all descriptors of this process while it exists.
 class NoMoreDescriptors {
  public:
   NoMoreDescriptors() {
@@ -161,7 +162,7 @@ void expectNoDescriptorFor(const Link& link) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-// What this machine refuses it would refuse until the deadline.
+// This machine would refuse the same until the deadline.
 TEST_F(Socket, WithoutADescriptorToConnectFailsAtOnce) {
   const auto low = makeRank(options(0)), high = makeRank(options(1));
   const Result<Link*> link = low->connect(1, high->address(), kFakeShape);
@@ -189,23 +190,23 @@ TEST_F(Socket, WithItsLastDescriptorTakenAcceptsNobodyAndGoesOn) {
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(high->progress().ok()) << "though nobody was turned away";
 }
 
-// A guest of rank 1, which it has not asked for yet.
-std::unique_ptr<Client> parkedGuest(Transport& rank, const Key& key) {
+// A connection that has proved the key to rank 1, which has no link for it yet.
+std::unique_ptr<Client> unclaimedConnection(Transport& rank, const Key& key) {
   const tcp::Published acceptor = publishedBy(rank);
-  auto guest = std::make_unique<Client>(acceptor.port);
+  auto unclaimed = std::make_unique<Client>(acceptor.port);
   const Bytes hello = bytesOf(goodHello(acceptor, fakePublished(1)));
-  EXPECT_TRUE(guest->prove(rank, {.key = key, .role = HandshakeRole::kConnector, .hello = hello}));
+  EXPECT_TRUE(unclaimed->prove(rank, {.key = key, .role = HandshakeRole::kConnector, .hello = hello}));
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(rank.progress().ok());
-  EXPECT_TRUE(guest->listen());
-  return guest;
+  EXPECT_TRUE(unclaimed->listen());
+  return unclaimed;
 }
 
-TEST_F(Socket, GivesTheDescriptorOfAGuestThatNobodyAskedForToANewcomer) {
+TEST_F(Socket, GivesTheDescriptorOfAnUnclaimedConnectionToANewcomer) {
   const auto rank = makeRank(options(1));
-  const auto guest = parkedGuest(*rank, key_);
+  const auto unclaimed = unclaimedConnection(*rank, key_);
   Client newcomer(publishedBy(*rank).port);
   const NoMoreDescriptors none;
-  EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !guest->listen(); }));
+  EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !unclaimed->listen(); }));
   newcomer.say(textBytes("this is no proof, and there is enough of it to be sure of that, is there not?"));
   EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !newcomer.listen(); })) << "it was heard";
 }
@@ -231,17 +232,17 @@ TEST_F(Socket, SleepsWhileItHasNoDescriptorForWhoComes) {
   expectWorking(*low, *rank);
 }
 
-TEST_F(Socket, DropsAGuestThatNobodyAskedForAtItsDeadline) {
+TEST_F(Socket, DropsAnUnclaimedConnectionAtItsDeadline) {
   ManualClock clock;
   SocketOptions mine = options(1);
   mine.clock = &clock;
   const auto rank = makeRank(mine);
-  const auto guest = parkedGuest(*rank, key_);
-  clock.advanceNs((kParkedMs - 1) * 1'000'000);
+  const auto unclaimed = unclaimedConnection(*rank, key_);
+  clock.advanceNs((kUnclaimedMs - 1) * 1'000'000);
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(rank->progress().ok());
-  EXPECT_TRUE(guest->listen());
+  EXPECT_TRUE(unclaimed->listen());
   clock.advanceNs(1'000'000);
-  EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !guest->listen(); }));
+  EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !unclaimed->listen(); }));
 }
 
 TEST_F(Socket, RefusesAnotherKeyAndSaysSo) {
@@ -347,10 +348,6 @@ TEST_F(Socket, TriesAgainUntilThePeerListensAndSaysWhatItWaitsFor) {
 
 TEST_F(Socket, RefusesOptionsThatCannotBe) {
   SocketOptions bad = options(0);
-  bad.congestion = "no-such-control";
-  EXPECT_NE(makeSocketTransport(bad).status().message().find("HORING_SOCKET_CONGESTION=no-such-control"),
-            std::string::npos);
-  bad = options(0);
   bad.interfaces = "=nosuch0";
   EXPECT_NE(makeSocketTransport(bad).status().message().find("HORING_SOCKET_IFNAME==nosuch0"),
             std::string::npos);
@@ -389,7 +386,7 @@ TEST_F(Socket, SurvivesPartialReadsAndWrites) {
     constexpr uint32_t kMessages = 5;
     size_t damaged = 0;
     const auto step = [&](Flow& flow) {
-      std::byte* slot = flow.sent < kMessages ? flow.sender->tryAcquire() : nullptr;
+      std::byte* slot = flow.sent < kMessages ? flow.sender->tryAcquire(kWholeSlot) : nullptr;
       if (slot) {
         const uint32_t bytes = 4'000'000 + flow.sent * 5000;
         for (uint32_t i = 0; i < bytes; ++i) slot[i] = static_cast<std::byte>(i * 7 + flow.sent);
@@ -420,9 +417,9 @@ TEST_F(Socket, APeerThatLeavesInOrderIsNoErrorUntilItIsNeeded) {
   Link* b = high->connect(0, low->address(), kFakeShape).value();
   ASSERT_TRUE(pumpUntil({low.get(), high.get()}, [&] { return a->established() && b->established(); }));
   // Something on its way in each direction, so that the leaving end closes with unread input.
-  ASSERT_NE(a->sender(1).tryAcquire(), nullptr);
+  ASSERT_NE(a->sender(1).tryAcquire(kWholeSlot), nullptr);
   a->sender(1).post(200, 5);
-  ASSERT_NE(b->sender(0).tryAcquire(), nullptr);
+  ASSERT_NE(b->sender(0).tryAcquire(kWholeSlot), nullptr);
   b->sender(0).post(100, 6);
   ASSERT_TRUE(
       pumpUntil({low.get(), high.get()}, [&] { return a->sender(1).flushed() && b->sender(0).flushed(); }));
@@ -452,7 +449,7 @@ TEST_F(Socket, DoesNotAllocateOnceEstablished) {
     const Deadline deadline = Deadline::after(clock_, 20'000);
     uint32_t received = 0;
     for (uint32_t sent = 0; received < 2000 && !deadline.passed();) {
-      if (sent < 2000 && a->sender(0).tryAcquire()) a->sender(0).post(sent % 257, sent), ++sent;
+      if (sent < 2000 && a->sender(0).tryAcquire(kWholeSlot)) a->sender(0).post(sent % 257, sent), ++sent;
       [[maybe_unused]] const bool fine = low->progress().ok() && high->progress().ok();
       if (b->receiver(0).tryPeek()) b->receiver(0).release(), ++received;
       if (sent % 100 == 0) {
@@ -513,8 +510,8 @@ TEST_F(HostilePeer, IsRefusedWhenAFrameLies) {
       {"no such channel", [](FrameHeader& h) { h.channel = 0xffff; }},
       {"larger than a slot", [](FrameHeader& h) { h.bytes = kFakeShape.slot_bytes + 1; }},
       {"larger than a slot", [](FrameHeader& h) { h.bytes = 0xffffffff; }},
-      {"out of turn", [](FrameHeader& h) { h.sequence = kFakeShape.slots; }},
-      {"out of turn", [](FrameHeader& h) { h.sequence = ~uint64_t{0}; }},
+      {"out of order", [](FrameHeader& h) { h.sequence = kFakeShape.slots; }},
+      {"out of order", [](FrameHeader& h) { h.sequence = ~uint64_t{0}; }},
       {"acknowledged than were sent", [](FrameHeader& h) { h.credit = 1; }},
       {"acknowledged than were sent", [](FrameHeader& h) { h.credit = ~uint64_t{0}; }},
       {"unknown kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(9), h.bytes = 0; }},
@@ -532,13 +529,13 @@ TEST_F(HostilePeer, IsRefusedWhenAFrameLies) {
 TEST_F(HostilePeer, IsRefusedWhenItSendsAMessageTwice) {
   say(kGood, 8);
   say(kGood, 8);
-  expectFailure("out of turn");
+  expectFailure("out of order");
 }
 
 TEST_F(HostilePeer, IsRefusedWhenItOverrunsItsCredits) {
   tcp::FrameHeader header = kGood;
   for (; header.sequence <= kFakeShape.slots; ++header.sequence) say(header, 8);
-  expectFailure("out of turn");
+  expectFailure("out of order");
 }
 
 TEST_F(HostilePeer, IsNamedWhenItClosesInTheMiddleOfAMessage) {
@@ -587,7 +584,7 @@ TEST_F(HostilePeer, MessagesOnSeveralStreamsArePutInOrder) {
 }
 
 TEST_F(HostilePeer, IsRefusedWhenItAcknowledgesWhatHasNotLeftYet) {
-  ASSERT_NE(link_->sender(0).tryAcquire(), nullptr);
+  ASSERT_NE(link_->sender(0).tryAcquire(kWholeSlot), nullptr);
   link_->sender(0).post(8, 1);
   say({.bytes = 0, .channel = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 1}, 0);
   expectFailure("acknowledged than were sent");
@@ -596,22 +593,22 @@ TEST_F(HostilePeer, IsRefusedWhenItAcknowledgesWhatHasNotLeftYet) {
 TEST_F(HostilePeer, OldCreditsThatArriveLateChangeNothing) {
   begin(2);
   for (uint32_t i = 0; i < kFakeShape.slots; ++i) {
-    ASSERT_NE(link_->sender(0).tryAcquire(), nullptr);
+    ASSERT_NE(link_->sender(0).tryAcquire(kWholeSlot), nullptr);
     link_->sender(0).post(8, i);
   }
-  EXPECT_EQ(link_->sender(0).tryAcquire(), nullptr);
+  EXPECT_EQ(link_->sender(0).tryAcquire(kWholeSlot), nullptr);
   ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->sender(0).flushed(); }));
   say({.bytes = 0, .channel = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 3}, 0,
       0);
-  ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->sender(0).tryAcquire() != nullptr; }));
+  ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->sender(0).tryAcquire(kWholeSlot) != nullptr; }));
   say({.bytes = 0, .channel = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 1}, 0,
       1);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok());
   for (uint32_t i = 0; i < 3; ++i) {
-    ASSERT_NE(link_->sender(0).tryAcquire(), nullptr) << i;
+    ASSERT_NE(link_->sender(0).tryAcquire(kWholeSlot), nullptr) << i;
     link_->sender(0).post(8, i);
   }
-  EXPECT_EQ(link_->sender(0).tryAcquire(), nullptr);
+  EXPECT_EQ(link_->sender(0).tryAcquire(kWholeSlot), nullptr);
 }
 
 }  // namespace

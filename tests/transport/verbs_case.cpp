@@ -14,7 +14,7 @@
 namespace horing::testing {
 namespace {
 
-// Ranks take one device each, by turns of two, which have a wire between them; or all of them.
+// Ranks take one device each, alternating between two that are connected; or all devices.
 enum class Devices { kOneEach, kAll };
 
 class VerbsFixture final : public TransportFixture {

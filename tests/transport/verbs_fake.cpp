@@ -50,7 +50,7 @@ struct Pair {
   std::deque<uint64_t> receives;
 };
 
-// What is made by the library begins with what the library's header declares.
+// Objects made by the library begin with the struct of the library's header.
 template <typename Fake, typename Real>
 Fake& fake(Real* real) {
   return *reinterpret_cast<Fake*>(real);
@@ -207,7 +207,7 @@ void FakeVerbs::Machine::bind() {
     auto& all = current->found;
     auto** const list = new ibv_device*[all.size() + 1]();
     for (size_t i = 0; i < all.size(); ++i) {
-      // Not again and again, for other ranks look at what they have found.
+      // Set once only, since other ranks read their lists.
       if (current->of(&all[i]).foreign) all[i].transport_type = IBV_TRANSPORT_UNSPECIFIED;
       list[i] = &all[i];
     }

@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "transport/lent_memory.h"
 #include "transport/transport.h"
 #include "transport/verbs/library.h"
 
 namespace horing::testing {
 
-// With one port, whose wire says whom it reaches.
+// With one port, connected to a wire.
 struct FakeDevice {
   std::string name;
   int wire = 0;
@@ -19,7 +20,7 @@ struct FakeDevice {
   bool active = true;
   bool infiniband = false;
   bool foreign = false;            // EFA: of another transport
-  bool needs_grh = false;          // what is sent without it gets nowhere
+  bool needs_grh = false;          // packets without it are lost
   size_t lets_through = SIZE_MAX;  // bytes of a write, on the way to it
   ibv_mtu mtu = IBV_MTU_4096;
   int gbits = 100;        // 25, 50, 100 or 200
@@ -36,7 +37,7 @@ struct FakeDevice {
 // 10.99.<subnet>.<host>, as RoCE has it.
 ibv_gid fakeGid(int subnet, int host);
 
-// Memory as that of a GPU: who touches it dies, but for devices with which it is registered by its dma-buf. A resource.
+// Memory like a GPU's: host accesses crash; devices with its dma-buf registered can access it. A resource.
 class FakeGpuMemory {
  public:
   // Whole pages. `skipped` bytes of the dma-buf come before.
@@ -68,16 +69,16 @@ class FakeVerbs {
   ~FakeVerbs();
 
   const verbs::Library& library() const;
-  // As with nvidia-peermem: says where memory of a GPU is that a device is to register by its address; null: it is no GPU's.
+  // As with nvidia-peermem: gives the place of GPU memory that a device registers by its address; null: it is not GPU memory.
   void findGpuMemory(std::function<std::byte*(const void* address)> find);
   FakeDevice& device(const std::string& name);
-  // No packet gets through; `silently`: and no port shows it. What was posted before has arrived.
+  // No packet gets through; `silently`: and no port shows it. Packets posted before have arrived.
   enum class Pull : uint8_t { kPortsDown, kSilently };
   void pull(int wire, Pull how = Pull::kPortsDown);
   void plug(int wire);
   // That port alone is down.
   void unplug(const std::string& name);
-  // From now on the device says nothing more, but that once, or not even that.
+  // From now on the device reports nothing more, except that once, or not even that.
   enum class Death : uint8_t { kTold, kSilent };
   void kill(const std::string& name, Death how = Death::kTold);
   int forkInits() const;

@@ -1,10 +1,11 @@
-// The cache of registered memory, on devices that only count what is registered with them.
+// The cache of registered memory, on devices that only count registrations.
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <set>
 #include <thread>
 
+#include "transport/lent_memory.h"
 #include "transport/verbs/region_cache.h"
 
 namespace horing::testing {

@@ -284,7 +284,7 @@ TEST_F(VerbsDevices, FailsALinkWhosePeerIsKilled) {
   int up[2], down[2];
   ASSERT_EQ(::pipe(up) + ::pipe(down), 0);
   const LinkShape shape{.channels = 1, .slots = 4, .slot_bytes = 4096};
-  // Ends after patience at the latest: nobody waits for ever.
+  // Ends by the timeout at the latest: no wait is unbounded.
   const auto live = [&](int rank, int to, int from, const std::function<bool(Link&)>& done) {
     auto made = makeVerbsOverLoopback(rank, key_, clock_, rank == 0 ? "=rxe0" : "=rxe1");
     if (!made.ok()) return made.status();
@@ -382,7 +382,7 @@ class VerbsWires : public VerbsDevices {
     return all;
   }
   static bool step(Flow& flow, uint64_t messages) {
-    if (std::byte* const slot = flow.sent < messages ? flow.sender->tryAcquire() : nullptr) {
+    if (std::byte* const slot = flow.sent < messages ? flow.sender->tryAcquire(kWholeSlot) : nullptr) {
       fillPattern(slot, 20'000, flow.seed + flow.sent);
       flow.sender->post(20'000, flow.seed + flow.sent++);
     }

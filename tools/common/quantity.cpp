@@ -47,8 +47,9 @@ Result<double> parseRate(const std::string& text) {
 }
 
 Result<double> parseSeconds(const std::string& text) {
-  static constexpr Unit kUnits[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
-  return parse(text, kUnits, "20us, 1.5ms or 0.2s");
+  static constexpr Unit kUnits[] = {{"", 1},      {"s", 1},  {"ms", 1e-3}, {"us", 1e-6},
+                                    {"ns", 1e-9}, {"m", 60}, {"h", 3600}};
+  return parse(text, kUnits, "20us, 1.5ms, 0.2s or 10m");
 }
 
 std::string bytesText(double bytes) {

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers as people write and read them: "7e9", "80GiB", "2000Gbit", "20us".
+// Human-readable numbers: "7e9", "80GiB", "2000Gbit", "20us".
 #include <cstdint>
 #include <string>
 
@@ -18,7 +18,7 @@ Result<double> parseSeconds(const std::string& text);
 // "26.2 GB", "1.29 s": three figures and a unit, of powers of 1000.
 std::string bytesText(double bytes);
 std::string secondsText(double seconds);
-// A size that somebody chose, in the unit in which it is a short number: "1 GiB", "64 KiB", "1.50 MiB", "1 GB".
+// A configured size, in the unit that gives the shortest number: "1 GiB", "64 KiB", "1.50 MiB", "1 GB".
 std::string sizeText(uint64_t bytes);
 
 }  // namespace horing

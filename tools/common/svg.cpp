@@ -75,8 +75,8 @@ void SvgWriter::line(double x1, double y1, double x2, double y2, std::string_vie
 }
 
 void SvgWriter::arrow(double x1, double y1, double x2, double y2, std::string_view css_class) {
-  const double tip = 5;  // of the head
-  // Within the way there is, so that the line does not run behind the boxes it joins.
+  const double tip = 5;  // length of the arrow head
+  // Limited to the free space, so that the line does not run behind the boxes that it joins.
   const double bend = std::clamp((x2 - tip - x1) * 0.75, 8.0, 60.0);
   body_ += formatString("<path d=\"M%.5g %.5gC%.5g %.5g %.5g %.5g %.5g %.5g\" marker-end=\"url(#head)\"", x1,
                         y1, x1 + bend, y1, x2 - tip - bend, y2, x2 - tip, y2) +
@@ -91,6 +91,13 @@ void SvgWriter::hangingArrow(double x1, double y1, double x2, double y2, double 
   body_ += formatString("<path d=\"M%.5g %.5gC%.5g %.5g %.5g %.5g %.5g %.5g\" marker-end=\"url(#head)\"", x1,
                         y1, x1, low, x2, low, x2, y2 + tip) +
            classAttribute(std::string("arrow ").append(css_class)) + "/>\n";
+}
+
+void SvgWriter::bentArrow(std::span<const std::pair<double, double>> points, std::string_view css_class) {
+  body_ += "<path d=\"";
+  for (size_t i = 0; i < points.size(); ++i)
+    body_ += formatString("%c%.5g %.5g", i == 0 ? 'M' : 'L', points[i].first, points[i].second);
+  body_ += "\" marker-end=\"url(#head)\"" + classAttribute(std::string("arrow ").append(css_class)) + "/>\n";
 }
 
 void SvgWriter::text(double x, double y, std::string_view css_class, std::string_view text, Anchor anchor) {

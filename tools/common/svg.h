@@ -1,7 +1,9 @@
 #pragma once
-// Writes SVG text: shapes with classes; the looks of the classes are one style sheet for light and dark.
+// Writes SVG text: shapes with classes, styled by one style sheet for light and dark mode.
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace horing {
 
@@ -19,13 +21,15 @@ class SvgWriter {
   void arrow(double x1, double y1, double x2, double y2, std::string_view css_class);
   // An arrow that hangs between two points, `depth` below the lower one.
   void hangingArrow(double x1, double y1, double x2, double y2, double depth, std::string_view css_class);
+  // Through these points, the head at the last one.
+  void bentArrow(std::span<const std::pair<double, double>> points, std::string_view css_class);
   void text(double x, double y, std::string_view css_class, std::string_view text,
             Anchor anchor = Anchor::kStart);
   void beginGroup(std::string_view tooltip);
   void endGroup();
 
-  // The whole document. `style` is CSS that comes after the common one, which has the looks of text and of the classes page, title,
-  // note, tick, grid and axis, in light and dark. Arrow heads take the colour of class `arrow`.
+  // The whole document. `style` is CSS appended to the common style sheet, which has text and the classes page, title, note, tick, grid and
+  // axis, in light and dark mode. Arrow heads take the colour of class `arrow`.
   std::string finish(double width, double height, std::string_view title, std::string_view style) const;
 
  private:

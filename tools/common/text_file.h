@@ -8,7 +8,7 @@ namespace horing {
 
 // Replaces the file. Error: kSystemError names it.
 Status writeFile(const std::string& path, const std::string& text);
-// Whether writeFile() could, before there is something to write: makes an empty file if there is none. Error: as there.
+// Checks in advance that writeFile() can write: makes an empty file if there is none. Error: as for writeFile().
 Status checkWritable(const std::string& path);
 
 }  // namespace horing

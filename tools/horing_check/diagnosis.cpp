@@ -13,14 +13,14 @@ namespace {
 
 constexpr double kDeviationsPerMad = 1.4826;  // of a normal distribution
 constexpr int kRefinements = 3;               // until the sets of slow nodes and the estimates are settled
-// Blame needs so many figures of a node, and so many of a path at least.
+// The fewest figures of a node, and of a path, before it is blamed.
 constexpr int kSamplesOfNode = 12, kSamplesOfPath = 4;
-// How probable it may be that noise slows all figures of any path.
+// The accepted probability that noise slows all figures of any path.
 constexpr double kPathByAccident = 0.001;
-// How many deviations are no accident, where one cluster asks 2,000 times.
+// Deviations that are significant with 2,000 comparisons per cluster.
 constexpr double kNodeDeviations = 5, kPathDeviations = 6;
 
-// What makes a quantity a finding, in logarithms: so is what follows, and more is worse.
+// The limits of a quantity, in logarithms like all values below; larger is worse.
 struct Limits {
   double least_of_node, least_of_path;
   double least_seconds;  // of a latency
@@ -30,7 +30,7 @@ constexpr Limits kLatencyLimits = {0.405, 0.405, 5e-6};  // half as much again
 
 double medianOf(std::vector<double> values) {
   if (values.empty()) return 0;
-  // The better of the two in the middle: with two partners, one of which is slow, the node is not.
+  // The better of the two middle values: a node with one slow and one good partner is not slow.
   const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -48,7 +48,7 @@ struct Path {
   double middle = 0, best = 0;
 };
 
-// One side of a node: what it sends, or what it receives.
+// One side of a node: sending or receiving.
 struct Side {
   std::vector<const Path*> paths;
   double cost = 0;
@@ -105,19 +105,66 @@ class Model {
     }
   }
 
+  void findUplinks(std::vector<Uplink>& uplinks) const {
+    for (const Part part : {Part::kSends, Part::kReceives}) {
+      std::set<int> rest;
+      for (size_t node = 0; node < sends_.size(); ++node)
+        if (isBlamed(sidesOf(part)[node])) rest.insert(static_cast<int>(node));
+      while (!rest.empty()) {
+        const std::vector<int> group = takeGroup(part, rest);
+        if (group.size() < 2) continue;
+        std::vector<double> costs;
+        for (const int node : group) costs.push_back(sidesOf(part)[at(node)].cost);
+        uplinks.push_back({part, group, factorOf(medianOf(costs))});
+      }
+    }
+  }
+
  private:
+  static bool isBlamed(const Side& side) { return side.slow && side.samples >= kSamplesOfNode; }
+  const std::vector<Side>& sidesOf(Part part) const { return part == Part::kSends ? sends_ : receives_; }
+
+  // The first of `rest` and those that are not slow with it, or with one that is not. Who is slow with most of these is slow itself.
+  std::vector<int> takeGroup(Part part, std::set<int>& rest) const {
+    std::vector<int> group = {*rest.begin()};
+    rest.erase(rest.begin());
+    for (size_t i = 0; i < group.size(); ++i)
+      std::erase_if(rest, [&, member = group[i]](int node) {
+        const bool joins = isWell(part, node, member) || isWell(part, member, node);
+        if (joins) group.push_back(node);
+        return joins;
+      });
+    const std::vector<int> all = group;
+    std::erase_if(group, [&](int node) {
+      const auto well = std::count_if(all.begin(), all.end(),
+                                      [&](int other) { return other != node && isWell(part, node, other); });
+      return 2 * well < std::ssize(all) - 1;
+    });
+    std::sort(group.begin(), group.end());
+    return group;
+  }
+
+  // Of what the node sends to a slow one, or receives from it: whether it lacks less than half of what it lacks elsewhere.
+  bool isWell(Part part, int node, int other) const {
+    const Side& side = sidesOf(part)[at(node)];
+    for (const Path* path : side.paths)
+      if ((part == Part::kSends ? path->to : path->from) == other)
+        return path->middle - base_ < (side.cost - base_) / 2;
+    return false;
+  }
+
   static size_t at(int node) { return static_cast<size_t>(node); }
   static std::vector<Side> sides(const Figures& figures) {
     return std::vector<Side>(static_cast<size_t>(figures.nodes));
   }
 
   double expectedOf(const Path& path) const {
-    // Two nodes cannot tell a node from a path.
+    // With two nodes, a slow node and a slow path look the same.
     if (sends_.size() == 2) return base_;
     return std::max({base_, sends_[at(path.from)].cost, receives_[at(path.to)].cost});
   }
 
-  // The median over partners that are not slow themselves; over all where there are no others.
+  // The median over partners that are not slow themselves; over all partners if all are slow.
   static double costOf(const Side& side, const std::vector<Side>& others, bool is_sender) {
     std::vector<double> good, all;
     for (const Path* path : side.paths) {
@@ -153,7 +200,7 @@ class Model {
     usual_threshold_ = medianOf(thresholds);
   }
 
-  // Noise only slows. The more of all figures it slows, the more slow ones are needed of one path.
+  // Noise only slows. The more figures it slows overall, the more slow figures a path needs.
   size_t samplesNeeded(double threshold) const {
     double slow = 1, most = kSamplesOfPath;
     for (const Path& path : paths_)
@@ -164,7 +211,7 @@ class Model {
   }
 
   double thresholdOf(const Side& side) const {
-    // Of two medians: the node's and the cluster's.
+    // The error of two medians: the node's and the cluster's.
     const double error = 1.25 * scatter_ * (1 / std::sqrt(side.samples) + 1 / std::sqrt(samples_));
     return std::max(limits_.least_of_node, kNodeDeviations * std::max(error, deviation_of_nodes_));
   }
@@ -181,8 +228,7 @@ class Model {
     if (!side.slow) return;
     int partners = 0;
     for (const Path* path : side.paths) partners += path->middle - base_ > limits_.least_of_node / 2 ? 1 : 0;
-    findings.push_back(
-        {quantity_, part, node, -1, factorOf(side.cost), partners, side.samples >= kSamplesOfNode});
+    findings.push_back({quantity_, part, node, -1, factorOf(side.cost), partners, isBlamed(side)});
   }
 
   Quantity quantity_;
@@ -193,7 +239,7 @@ class Model {
   double base_ = 0, scatter_ = 0, deviation_of_nodes_ = 0, usual_threshold_ = 0;
 };
 
-// Wrong bytes are no matter of degree: a node that two partners complain of is to blame, the rest are paths.
+// Wrong bytes: a node with wrong bytes at two partners is to blame; otherwise the path.
 void findWrongData(const Figures& figures, std::vector<Finding>& findings) {
   std::set<std::pair<int, int>> wrong;
   for (const Sample& sample : figures.samples)
@@ -224,6 +270,7 @@ Verdict diagnose(const Figures& figures) {
     verdict.scatter = std::expm1(rates.scatter());
     verdict.least_loss = -std::expm1(-rates.leastOfNode());
     rates.find(verdict.findings);
+    rates.findUplinks(verdict.uplinks);
   }
   const Model latencies(figures, Quantity::kLatency, kLatencyLimits);
   if (!latencies.empty()) {

@@ -1,20 +1,22 @@
 #pragma once
-// From the figures of pairs of nodes to what is slow. Pure: no clock, no network, no randomness.
+// Finds slow nodes and paths from the figures of pairs of nodes. Pure: no clock, no network, no randomness.
 //
-// The model: a message is as slow as the slowest of the sender's adapter, the receiver's adapter and the path between them. A node's
-// figure is the median over its partners, so that a few slow partners or paths do not count against it, and what several nodes
-// have in common is the cluster. A finding is what lies further from the cluster than the figures scatter.
+// The model: a message is as slow as the slowest of the sender's adapter, the receiver's adapter and the path between them. A node's figure
+// is the median over its partners, so that a few slow partners or paths do not count against it, and the cluster is the median of its
+// nodes. A finding differs from the cluster by more than the scatter of the figures.
 #include <cstdint>
 #include <vector>
 
 namespace horing::check {
 
-// What one node received from another in one measurement.
+// One measurement of one node receiving from another.
 struct Sample {
   int from = 0, to = 0;
   double bytes_per_s = 0;
   double latency_s = 0;  // half of a round trip, the same in both directions
   uint64_t wrong_bytes = 0;
+  uint64_t bytes = 0;  // that arrived, and were compared
+  int round = 0;
 };
 
 struct Figures {
@@ -23,30 +25,38 @@ struct Figures {
 };
 
 enum class Quantity { kRate, kLatency, kData };
-// Of a node what it sends, or what it receives; or the path from one node to another, and neither of both.
+// The sending or receiving side of a node; or the path between two nodes that are both good.
 enum class Part { kSends, kReceives, kPath };
 
 struct Finding {
   Quantity quantity = Quantity::kRate;
   Part part = Part::kSends;
   int node = 0;
-  int to = -1;        // where the path leads; -1: no path
+  int to = -1;        // the end of the path; -1: not a path
   double factor = 1;  // of the cluster's rate or latency; 1 for data
-  int partners = 0;   // with which it was seen
-  // Measured often enough to blame it. What is not is to be measured again (rounds.h).
+  int partners = 0;   // the number of partners that saw it
+  // Measured often enough to blame it. Unconfirmed findings are measured again (rounds.h).
   bool confirmed = false;
+};
+
+// Nodes that are slow with all others and not among themselves: what joins them to the others is slow, not they. Each also has a finding.
+struct Uplink {
+  Part part = Part::kSends;  // or kReceives
+  std::vector<int> nodes;    // two or more, in ascending order
+  double factor = 1;         // of the cluster's rate: their median
 };
 
 struct Verdict {
   double bytes_per_s = 0, latency_s = 0;  // of the cluster; 0: not measured
   double scatter = 0;                     // of the rates, as a share of them: 1.48 median absolute deviations
-  // A node that has lost less of the rate than this share cannot be detected.
+  // The smallest loss of a node's rate, as a share, that can be detected.
   double least_loss = 0;
-  // By node; of a node first what it sends.
+  // By node; the sending side first.
   std::vector<Finding> findings;
+  std::vector<Uplink> uplinks;
 };
 
-// Any number of samples, of any pairs. Samples without a rate or latency above 0 count for data alone.
+// Takes any number of samples of any pairs. Samples without a positive rate or latency only count for data errors.
 Verdict diagnose(const Figures& figures);
 
 }  // namespace horing::check

@@ -42,7 +42,7 @@ std::string processorCount() {
   return std::to_string(CPU_COUNT(&set));
 }
 
-// Rounded, since firmware and kernels keep a little each.
+// Rounded, since firmware and kernel reserve some memory.
 std::string memoryText() {
   const double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -56,7 +56,7 @@ std::string limitText(decltype(RLIMIT_NOFILE) what) {
   return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
 }
 
-// Those that horing would use.
+// The interfaces that horing would use.
 void addInterfaces(NodeFacts& facts) {
   const Result<Config> config = Config::fromEnvironment();
   const Result<std::vector<tcp::Interface>> all = tcp::listInterfaces();

@@ -1,28 +1,28 @@
 #pragma once
-// What a node is and how it is set up, and in what it differs from the others.
+// The hardware and settings of a node, and the differences between nodes.
 #include <map>
 #include <string>
 #include <vector>
 
 namespace horing::check {
 
-// Name and value, as people read them.
+// Human-readable names and values.
 using NodeFacts = std::map<std::string, std::string>;
 
-// Of this machine, as far as it can be read.
+// The facts of this machine, as far as they can be read.
 NodeFacts gatherNodeFacts();
 
-// As text for others, and back; text that is no such gives what can be read of it.
+// Encoding for other nodes, and decoding; malformed text gives the readable part.
 std::string factsToText(const NodeFacts& facts);
 NodeFacts factsFromText(const std::string& text);
 
 struct Difference {
   std::string name;
-  std::string usual;  // what most have
-  std::string value;  // what these nodes have; empty: they do not have it
+  std::string usual;  // the value of most nodes
+  std::string value;  // the value of these nodes; empty: missing
   std::vector<int> nodes;
 };
-// By name. Of two values that are as frequent, the one of the lower node is the usual one.
+// By name. If two values are equally frequent, the value of the lower node is the usual one.
 std::vector<Difference> differences(const std::vector<NodeFacts>& of_nodes);
 
 }  // namespace horing::check

@@ -1,4 +1,4 @@
-// Which nodes are good, and their names as lists.
+// The good nodes, and their names as lists.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -11,7 +11,7 @@ namespace horing::check {
 
 namespace {
 
-// Digits at the end of a name, as many as a number holds.
+// The number of trailing digits of a name, at most as many as a number can hold.
 size_t digitsOf(const std::string& name) {
   size_t digits = 0;
   while (digits < name.size() && digits < 9 &&
@@ -51,7 +51,7 @@ std::vector<int> goodNodes(const Report& report) {
     else
       bad.insert(finding.node);
   }
-  // Of the two ends of a path one must go: the one that most of them have.
+  // One end of each slow path must be excluded: the node that most slow paths have.
   for (;;) {
     std::map<int, int> count;
     for (const auto& [from, to] : paths)
@@ -84,10 +84,10 @@ std::vector<std::string> goodHosts(const Report& report) {
 }
 
 std::string hostList(const std::vector<std::string>& names) {
-  std::vector<std::pair<std::string, size_t>> order;  // as they come: prefix, and digits; 0: a whole name
+  std::vector<std::pair<std::string, size_t>> order;  // in order: prefix and digits; 0: a whole name
   std::map<std::pair<std::string, size_t>, std::set<int>> numbers;
   const auto prefixOf = [](const std::string& name) { return name.substr(0, name.size() - digitsOf(name)); };
-  // Only numbers that are written with zeros in front have a width, and those beside them that are as long.
+  // Only numbers with leading zeros have a width, and equally long numbers with the same prefix.
   std::set<std::pair<std::string, size_t>> widths;
   for (const std::string& name : names)
     if (const size_t digits = digitsOf(name); digits > 1 && name[name.size() - digits] == '0')

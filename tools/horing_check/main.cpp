@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "common/quantity.h"
 #include "common/text_file.h"
+#include "horing_check/baseline.h"
 #include "horing_check/report.h"
 #include "horing_check/session.h"
 
@@ -37,12 +38,13 @@ constexpr int kWrongUsage = 2;
 
 struct CheckOptions {
   SessionOptions session;
-  std::string time = "60s";
-  std::string json, svg, hostfile;
+  std::string time = "60s", soak;
+  std::string json, svg, hostfile, baseline;
 };
 
-// Files are no reason to lose a verdict, but are looked at before anything is measured.
+// Checks files before measuring; a later write error does not lose the verdict.
 Status checkFiles(const CheckOptions& options) {
+  if (!options.baseline.empty()) HORING_TRY(readBaseline(options.baseline).status());
   for (const std::string* path : {&options.json, &options.svg, &options.hostfile})
     if (!path->empty()) HORING_TRY(checkWritable(*path));
   return {};
@@ -57,12 +59,21 @@ Status writeFiles(const CheckOptions& options, const Report& report) {
   return writeFile(options.hostfile, hosts);
 }
 
+Status compare(const CheckOptions& options, Report& report) {
+  if (options.baseline.empty()) return {};
+  HORING_ASSIGN(const Baseline before, readBaseline(options.baseline));
+  report.baseline = options.baseline;
+  report.losses =
+      lossesSince(before, baselineOf(report.names, report.figures, report.verdict), report.verdict.scatter);
+  return {};
+}
+
 int fail(const Status& status) {
   std::fprintf(stderr, "horing-check: %s\n", status.message().c_str());
   return static_cast<int>(Outcome::kIncomplete);
 }
 
-// On a terminal in place.
+// Shows progress in place on a terminal.
 void showProgress(const std::string& text) {
   if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s", text.c_str());
 }
@@ -72,7 +83,7 @@ int check(const CheckOptions& options) {
   if (!met.ok()) return fail(met.status());
   Nodes& nodes = met.value();
   if (nodes.self() < 0) return 0;
-  // Rank 0 is the first of its node; the others hear of its files, and none waits for it.
+  // Rank 0 is the first rank of its node; it tells the others whether its files are writable, so that none waits for it.
   std::vector<int32_t> may_begin = {1};
   const Status writable = nodes.self() == 0 ? checkFiles(options) : Status();
   may_begin[0] = writable.ok() ? 1 : 0;
@@ -81,9 +92,10 @@ int check(const CheckOptions& options) {
   if (nodes.self() == 0)
     std::printf("horing-check %s: %d nodes, %s\n", versionText(kLibraryVersion).c_str(), nodes.count(),
                 hostList(nodes.names()).c_str());
-  const Report report = runSession(nodes, options.session, showProgress);
+  Report report = runSession(nodes, options.session, showProgress);
   if (nodes.self() != 0) return report.cut_short.empty() ? 0 : static_cast<int>(Outcome::kIncomplete);
   showProgress("");
+  if (const Status compared = compare(options, report); !compared.ok()) return fail(compared);
   std::fputs(verdictText(report).c_str(), stdout);
   std::fflush(stdout);
   if (const Status written = writeFiles(options, report); !written.ok()) return fail(written);
@@ -95,17 +107,22 @@ int checkMain(int argc, char** argv) {
   CheckOptions options;
   app.footer(kFooter);
   app.add_option("--time", options.time, "How long it may take at most: 10s, 1.5s")->capture_default_str();
+  app.add_option("--soak", options.soak,
+                 "Go on for so long, whatever is found, and compare all that arrives: 10m");
   app.add_flag("--all-pairs", options.session.all_pairs, "Measure every pair, however many nodes there are");
   app.add_option("--seed", options.session.seed, "Of the random pairs of many nodes")->capture_default_str();
   app.add_option("--json", options.json, "Write all figures and findings to this file, on rank 0");
+  app.add_option("--baseline", options.baseline,
+                 "Compare with an earlier run, whose --json this file is, on rank 0");
   app.add_option("--svg", options.svg, "Draw the rates of all pairs into this file, on rank 0");
   app.add_option("--hostfile", options.hostfile, "Write the names of the good nodes to this file, on rank 0");
   try {
     app.parse(argc, argv);
-    const Result<double> time_s = parseSeconds(options.time);
-    if (!time_s.ok()) throw CLI::ValidationError("--time", time_s.status().message());
-    if (time_s.value() < 1 || time_s.value() > 86400)
-      throw CLI::ValidationError("--time", "from 1s to 86400s");
+    options.session.soak = !options.soak.empty();
+    const char* const name = options.session.soak ? "--soak" : "--time";
+    const Result<double> time_s = parseSeconds(options.session.soak ? options.soak : options.time);
+    if (!time_s.ok()) throw CLI::ValidationError(name, time_s.status().message());
+    if (time_s.value() < 1 || time_s.value() > 86400) throw CLI::ValidationError(name, "from 1s to 86400s");
     options.session.time_s = time_s.value();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUsage;

@@ -40,7 +40,7 @@ Result<std::vector<Place>> gatherPlaces(horingComm_t comm, int rank, int ranks) 
   return places;
 }
 
-// Ranks that are the first of their group and host: a group may be several hosts, and a host may be told to be several groups.
+// The first rank of each pair of group and host: a group may have several hosts, and a host may be configured as several groups.
 std::vector<int> leadersOf(const std::vector<Place>& places) {
   std::set<std::pair<int, std::string>> seen;
   std::vector<int> leaders;
@@ -69,7 +69,7 @@ Status called(horingResult_t result, horingComm_t comm, const char* what) {
 }
 
 Result<Nodes> Nodes::meet(int timeout_ms) {
-  // Where the user's environment says nothing: no measurement but this program's, and no wait beyond its time.
+  // Defaults, unless the environment sets them: no calibration besides this program, and no wait beyond its time.
   HORING_TRY(called(horingSetDefault("HORING_CALIBRATE", "0"), nullptr, "HORING_CALIBRATE"));
   const std::string limit = std::to_string(timeout_ms);
   HORING_TRY(

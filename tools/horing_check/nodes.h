@@ -1,5 +1,5 @@
 #pragma once
-// The ranks that measure: the first one of each node, in a communicator of their own.
+// The ranks that measure: the first rank of each node, in a separate communicator.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,31 +12,31 @@ namespace horing::check {
 // Ok, or the library's error with its full text.
 Status called(horingResult_t result, horingComm_t comm, const char* what);
 
-// A resource: ends its communicator. Members are collective over the nodes, unless they only return what is known. One thread.
+// A resource: ends its communicator. Members are collective over the nodes, except plain getters. One thread.
 class Nodes {
  public:
-  // Collective over all ranks. Errors: the library's, which name ranks that did not arrive; kInvalidUsage where all are on one node.
+  // Collective over all ranks. Errors: the library's, which name ranks that did not arrive; kInvalidUsage if all ranks are on one node.
   static Result<Nodes> meet(int timeout_ms);
   Nodes(Nodes&& other) noexcept;
   ~Nodes();
 
-  // This node's number; -1: the rank does not measure, and has nothing to do.
+  // This node's number; -1: the rank does not measure.
   int self() const { return self_; }
   int count() const { return static_cast<int>(names_.size()); }
   int ranks() const { return ranks_; }
-  // Host names, made different where two are the same.
+  // Host names, made unique.
   const std::vector<std::string>& names() const { return names_; }
   horingComm_t comm() const { return comm_; }
-  // After an error: the node that it is about; -1: none in particular.
+  // After an error: the node that caused it; -1: none in particular.
   int failedNode() const;
 
-  // No later call waits longer.
+  // Limits the wait of later calls.
   Status limitWaits(int timeout_ms);
-  // Node 0's values, for all.
+  // Broadcasts node 0's values.
   Status broadcast(std::vector<int32_t>& values);
-  // Of all nodes `bytes` each, in order.
+  // Gathers `bytes` from each node, in order.
   Result<std::vector<char>> gather(const void* value, size_t bytes);
-  // Of all nodes one text each, in order.
+  // Gathers a text from each node, in order.
   Result<std::vector<std::string>> gatherTexts(const std::string& text);
 
  private:

@@ -13,13 +13,13 @@ namespace {
 using MeterClock = std::chrono::steady_clock;
 
 constexpr size_t kLeastBytes = 64 << 10, kMostBytes = 8 << 20;
-// Each message begins elsewhere in the pattern, so that what a buffer still holds of the last one is wrong.
+// Each message begins at a different offset of the pattern, so that stale data of the previous message is detected.
 constexpr size_t kOffsets = 4096;
 constexpr int kPings = 32, kFirstPings = 4;
 constexpr int kLeastMessages = 3;
 constexpr double kMessagesPerSlot = 3;
 
-// From the receiver to the sender; no bytes: enough.
+// From the receiver to the sender; 0 bytes: stop.
 struct Request {
   uint64_t bytes, offset;
 };
@@ -64,8 +64,8 @@ Result<Reading> PairMeter::measure(int partner, double slot_s) {
   return reading;
 }
 
-// The lower one measures, says with each message whether another follows, and tells the result. The shortest counts:
-// disturbances only delay.
+// The lower node measures, tells with each message whether another follows, and sends the result. The shortest time counts: disturbances
+// only delay.
 Result<double> PairMeter::measureLatency(int partner, double slot_s) {
   double latency_s = 0;
   uint64_t more = 1;
@@ -104,7 +104,7 @@ Status PairMeter::send(int partner) {
   }
 }
 
-// Messages grow to a third of the time there is; the small ones before do not count. The best one does: disturbances only slow.
+// Messages grow until one takes a third of the time; the earlier small messages do not count. The best rate counts: disturbances only slow.
 Status PairMeter::receive(int partner, double slot_s, Reading& reading) {
   const MeterClock::time_point start = MeterClock::now();
   Request request{kLeastBytes, 0};
@@ -114,6 +114,7 @@ Status PairMeter::receive(int partner, double slot_s, Reading& reading) {
     HORING_TRY(put(&request, sizeof request, partner));
     HORING_TRY(take(received_.data(), request.bytes, partner));
     const double took = secondsSince(begin);
+    reading.bytes += request.bytes;
     reading.wrong_bytes +=
         countWrong({received_.data(), request.bytes}, {&pattern_[request.offset], request.bytes});
     const double rate = static_cast<double>(request.bytes) / std::max(took - 2 * reading.latency_s, took / 2);

@@ -1,5 +1,5 @@
 #pragma once
-// What one node receives from another: rate, latency, and whether the bytes are right.
+// Measures one node receiving from another: rate, latency, and whether the bytes are right.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,16 +16,18 @@ struct Reading {
   double bytes_per_s = 0;
   double latency_s = 0;  // known to both ends
   uint64_t wrong_bytes = 0;
+  uint64_t bytes = 0;  // that arrived, and were compared
 };
 
-// Bytes that are not as they should be. Precondition: equal sizes.
+// The number of wrong bytes. Precondition: equal sizes.
 uint64_t countWrong(std::span<const std::byte> is, std::span<const std::byte> should_be);
 
 class PairMeter {
  public:
   PairMeter(horingComm_t comm, int self);
 
-  // Both call it with each other. Takes about twice `slot_s`, more only where three messages of 64 KiB do. One direction after the other.
+  // Both nodes call it with each other. Takes about twice `slot_s`, or the time of three messages of 64 KiB if longer. One direction after
+  // the other.
   Result<Reading> measure(int partner, double slot_s);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What the check found, for people and for programs.
+// The result of the check, for users and for programs.
 #include <string>
 #include <vector>
 
@@ -7,6 +7,13 @@
 #include "horing_check/facts.h"
 
 namespace horing::check {
+
+// Of the rate in an earlier run, or at the beginning (baseline.h).
+struct Loss {
+  std::string node{};  // empty: the cluster
+  Part part = Part::kSends;
+  double share = 1;
+};
 
 struct Report {
   std::vector<std::string> names;  // of nodes
@@ -17,29 +24,33 @@ struct Report {
   Verdict verdict;
   int rounds = 0;
   double seconds = 0;
-  // Why the check ended before it was done; empty: it did not.
+  // Why the check ended early; empty: it did not.
   std::string cut_short;
-  int failed = -1;  // the node that ended it early, if one did
+  int failed = -1;           // the node that ended it early, if one did
+  std::string baseline;      // the file of the earlier run; empty: none
+  std::vector<Loss> losses;  // since then
+  bool soaked = false;
+  std::vector<Loss> sunk;  // since the beginning, when it soaked
 };
 
 enum class Outcome { kGood = 0, kSlow = 1, kIncomplete = 3 };
 // Unconfirmed findings do not change the exit code.
 Outcome outcomeOf(const Report& report);
 
-// Nodes that were measured and remain when as few as possible are left out that something was confirmed against.
+// The measured nodes without confirmed findings, excluding as few nodes as possible.
 std::vector<int> goodNodes(const Report& report);
 
-// The hosts on which all nodes are good, each once: a host may be several nodes, "host/0" and "host/1".
+// The hosts on which all nodes are good, without duplicates: a host may have several nodes, "host/0" and "host/1".
 std::vector<std::string> goodHosts(const Report& report);
 
-// "node[0-3,5],gw", as Slurm writes and takes it; a name that ends in no number as it is.
+// "node[0-3,5],gw", in Slurm's syntax.
 std::string hostList(const std::vector<std::string>& names);
 std::string hostListOf(const Report& report, const std::vector<int>& nodes);
 
-// A few lines of plain English.
+// A few lines of text.
 std::string verdictText(const Report& report);
 std::string reportToJson(const Report& report);
-// A cell for each pair that was measured: what the node of the column received from that of the row.
+// A cell for each measured pair: the column's node receiving from the row's node.
 std::string heatMap(const Report& report);
 
 }  // namespace horing::check

@@ -38,6 +38,25 @@ Json findingsJson(const Report& report) {
   return findings;
 }
 
+Json uplinksJson(const Report& report) {
+  Json uplinks = Json::array();
+  for (const Uplink& uplink : report.verdict.uplinks)
+    uplinks.push_back({{"part", partName(uplink.part)},
+                       {"nodes", namesJson(report, uplink.nodes)},
+                       {"factor", uplink.factor}});
+  return uplinks;
+}
+
+Json lossesJson(const std::vector<Loss>& all) {
+  Json losses = Json::array();
+  for (const Loss& loss : all) {
+    Json one = {{"factor", loss.share}};
+    if (!loss.node.empty()) one["node"] = loss.node, one["part"] = partName(loss.part);
+    losses.push_back(one);
+  }
+  return losses;
+}
+
 }  // namespace
 
 std::string reportToJson(const Report& report) {
@@ -60,6 +79,9 @@ std::string reportToJson(const Report& report) {
                     {"outcome", static_cast<int>(outcomeOf(report))},
                     {"cut_short", report.cut_short},
                     {"findings", findingsJson(report)},
+                    {"uplinks", uplinksJson(report)},
+                    {"losses", lossesJson(report.losses)},
+                    {"sunk", lossesJson(report.sunk)},
                     {"bytes_per_s", report.verdict.bytes_per_s},
                     {"latency_s", report.verdict.latency_s},
                     {"scatter", report.verdict.scatter},

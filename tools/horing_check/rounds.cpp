@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kLeastRounds = 7;
 
-// The circle method: one node stays, the others move on by one in each round. An odd one has a bye.
+// The circle method: one node stays, the others rotate by one in each round. With an odd number, one node pauses.
 Matching roundRobin(int nodes, int round) {
   const int seats = nodes + nodes % 2, moving = seats - 1;
   Matching partner(static_cast<size_t>(nodes), -1);
@@ -32,7 +32,7 @@ bool pairUp(Matching& partner, int a, int b) {
   return true;
 }
 
-// Those that have no partner yet, two by two.
+// Pairs the nodes without a partner.
 void pairTheRest(Matching& partner, std::mt19937& random) {
   std::vector<int> free;
   for (int node = 0; node < static_cast<int>(partner.size()); ++node)
@@ -55,7 +55,7 @@ std::optional<Matching> Rounds::after(int done, const Verdict& verdict) {
   const bool doubtful = anyUnconfirmed(verdict), unclear = verdict.least_loss > kClearLoss;
   const int most = unclear ? kMostSweeps * planned_ : planned_ + kMostConfirmingRounds;
   if (done >= most || !(doubtful || unclear)) return std::nullopt;
-  // A path that noise makes doubtful again and again shall not keep the others from being measured.
+  // A path that stays doubtful because of noise must not prevent measuring others.
   return doubtful && (!unclear || done % 2 == 0) ? confirming(verdict) : next(done);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Who is measured with whom: rounds of disjoint pairs, all at once.
+// The pairs to measure: rounds of disjoint pairs, all at once.
 #include <optional>
 #include <random>
 #include <vector>
@@ -8,31 +8,31 @@
 
 namespace horing::check {
 
-// Of each node its partner; -1: it has none in this round.
+// The partner of each node; -1: none in this round.
 using Matching = std::vector<int>;
 
-// Up to so many nodes all pairs are measured.
+// Up to this many nodes all pairs are measured.
 constexpr int kMostNodesForAllPairs = 16;
-// Rounds that measure again what is doubtful, at most.
+// The most rounds that measure doubtful pairs again.
 constexpr int kMostConfirmingRounds = 16;
-// Where noise hides a node's loss of this share, there are more rounds; in all so many times those that are planned.
+// If noise hides a loss of this share, there are more rounds, up to this multiple of the planned rounds.
 constexpr double kClearLoss = 0.1;
 constexpr int kMostSweeps = 8;
 
 class Rounds {
  public:
-  // All pairs: also where there are many nodes. Precondition: nodes >= 2.
+  // `all_pairs`: also with many nodes. Precondition: nodes >= 2.
   Rounds(int nodes, bool all_pairs, unsigned seed);
 
-  // How many there are before it is known what is doubtful: about log n, or all pairs, often enough for a median.
+  // The number of rounds before doubtful pairs are known: about log n, or all pairs, often enough for a median.
   int planned() const { return planned_; }
-  // What follows after `done` rounds and this verdict, which counts once those that are planned are over; none: it is clear, or will
-  // not become so.
+  // The next round after `done` rounds and this verdict, which is used once the planned rounds are over; nothing: the result is clear, or
+  // will not become clear.
   std::optional<Matching> after(int done, const Verdict& verdict);
   // Any round from 0 on.
   Matching next(int round);
-  // One that measures again what is not confirmed: paths as they are, nodes with partners that nothing was found against. All others
-  // are paired at random, so that the network is as busy as before.
+  // A round that measures unconfirmed findings again: paths as they are, nodes with good partners. All other nodes are paired at random, so
+  // that the network is as busy as before.
   Matching confirming(const Verdict& verdict);
 
  private:

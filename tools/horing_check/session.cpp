@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "horing_check/baseline.h"
 #include "horing_check/pair_meter.h"
 #include "horing_check/rounds.h"
 
@@ -16,9 +17,9 @@ namespace {
 
 using SessionClock = std::chrono::steady_clock;
 
-// Of one direction. Longer ones tell no more, and shorter ones too little.
+// The duration of one direction. Longer gives no more information, shorter too little.
 constexpr double kMostSlotSeconds = 0.25, kLeastSlotSeconds = 0.02;
-// Of the time, which leaves some for starting, gathering and writing.
+// The share of the time for measuring; the rest is for starting, gathering and writing.
 constexpr double kMeasuringShare = 0.8;
 constexpr int kLeastWaitMs = 1000;
 
@@ -52,6 +53,8 @@ class Session {
       report_.verdict = diagnose(report_.figures);
     }
     report_.seconds = elapsed();
+    report_.soaked = options_.soak;
+    if (options_.soak) report_.sunk = lossesWithin(report_.names, report_.figures);
     return std::move(report_);
   }
 
@@ -91,7 +94,7 @@ class Session {
     return {};
   }
 
-  // Partners, and the time of a direction in microseconds; 0: it is over. Node 0's counts.
+  // Partners, and the time of a direction in microseconds; 0: the end. Node 0 decides.
   std::vector<int32_t> planRound() {
     std::vector<int32_t> plan(static_cast<size_t>(nodes_.count()) + 1, 0);
     if (nodes_.self() != 0) return plan;
@@ -99,12 +102,15 @@ class Session {
     const double slot_s =
         std::clamp(kMeasuringShare * options_.time_s / (2.5 * usual), kLeastSlotSeconds, kMostSlotSeconds);
     const bool out_of_time = elapsed() + 3 * slot_s > options_.time_s;
-    if (out_of_time || report_.rounds >= rounds_.planned()) report_.verdict = diagnose(report_.figures);
+    const bool is_judged = !options_.soak && report_.rounds >= rounds_.planned();
+    if (out_of_time || is_judged) report_.verdict = diagnose(report_.figures);
     if (out_of_time && report_.rounds < rounds_.planned())
-      report_.cut_short = formatString("the time was too short: %d of %d rounds are done (--time)",
-                                       report_.rounds, rounds_.planned());
+      report_.cut_short =
+          formatString("the time was too short: %d of %d rounds are done (%s)", report_.rounds,
+                       rounds_.planned(), options_.soak ? "--soak" : "--time");
     if (out_of_time) return plan;
-    const std::optional<Matching> partner = rounds_.after(report_.rounds, report_.verdict);
+    const std::optional<Matching> partner =
+        options_.soak ? rounds_.next(report_.rounds) : rounds_.after(report_.rounds, report_.verdict);
     if (!partner) return plan;
     std::copy(partner->begin(), partner->end(), plan.begin());
     plan.back() = static_cast<int32_t>(slot_s * 1e6);
@@ -118,14 +124,16 @@ class Session {
       if (sent.partner < 0 || sent.partner >= nodes_.count()) continue;
       const Reading& reading = sent.reading;
       if (!std::isfinite(reading.bytes_per_s) || !std::isfinite(reading.latency_s)) continue;
-      report_.figures.samples.push_back(
-          {sent.partner, to, reading.bytes_per_s, reading.latency_s, reading.wrong_bytes});
+      report_.figures.samples.push_back({sent.partner, to, reading.bytes_per_s, reading.latency_s,
+                                         reading.wrong_bytes, reading.bytes, report_.rounds});
     }
     ++report_.rounds;
     const int planned = rounds_.planned();
     if (nodes_.self() == 0)
-      progress_(report_.rounds <= planned ? formatString("round %d of %d", report_.rounds, planned)
-                                          : formatString("%d more to be sure", report_.rounds - planned));
+      progress_(options_.soak
+                    ? formatString("round %d, %.0f of %.0f s", report_.rounds, elapsed(), options_.time_s)
+                : report_.rounds <= planned ? formatString("round %d of %d", report_.rounds, planned)
+                                            : formatString("%d more to be sure", report_.rounds - planned));
   }
 
   Nodes& nodes_;

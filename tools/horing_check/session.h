@@ -11,14 +11,15 @@ namespace horing::check {
 
 struct SessionOptions {
   double time_s = 60;
-  // When it began, since meeting the others is a part of it.
+  // The start, including the rendezvous.
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   bool all_pairs = false;
+  bool soak = false;  // goes on until the time is over, however clear the result is
   unsigned seed = 1;  // of random pairs
 };
 
-// Collective over the nodes. Ends in about options.time_s, whatever the nodes do: what was measured until then is in the report of node
-// 0 (other nodes' are not complete), and so is why there is no more. `progress` gets a line after each round, on node 0.
+// Collective over the nodes. Ends in about options.time_s, whatever the nodes do: node 0's report has all measurements until then, and the
+// reason for an early end (the reports of other nodes are not complete). `progress` gets a line after each round, on node 0.
 Report runSession(Nodes& nodes, const SessionOptions& options,
                   const std::function<void(const std::string&)>& progress);
 

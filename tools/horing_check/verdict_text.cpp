@@ -1,4 +1,4 @@
-// The verdict as a few lines of plain English.
+// The verdict as a few lines of text.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -22,20 +22,39 @@ class Sentences {
  public:
   explicit Sentences(const Report& report) : report_(report) {}
 
-  // One for each node and quantity, one for each path.
+  // One for each node and quantity, one for each path and each uplink.
   std::string all(bool confirmed) const {
     std::string text;
     const std::vector<Finding>& findings = report_.verdict.findings;
     for (size_t i = 0; i < findings.size(); ++i) {
-      if (findings[i].confirmed != confirmed) continue;
+      if (findings[i].confirmed != confirmed || isOfUplink(findings[i])) continue;
       const bool both = i + 1 < findings.size() && isSameNode(findings[i], findings[i + 1]);
       text += "  " + sentence(findings[i], both ? &findings[i + 1] : nullptr) + "\n";
       i += both ? 1 : 0;
     }
+    if (!confirmed) return text;
+    const std::vector<Uplink>& uplinks = report_.verdict.uplinks;
+    for (size_t i = 0; i < uplinks.size(); ++i) text += "  " + uplinkSentence(uplinks[i]) + "\n";
     return text;
   }
 
  private:
+  bool isOfUplink(const Finding& finding) const {
+    return finding.quantity == Quantity::kRate &&
+           std::any_of(report_.verdict.uplinks.begin(), report_.verdict.uplinks.end(),
+                       [&](const Uplink& uplink) {
+                         return uplink.part == finding.part &&
+                                std::binary_search(uplink.nodes.begin(), uplink.nodes.end(), finding.node);
+                       });
+  }
+
+  std::string uplinkSentence(const Uplink& uplink) const {
+    return hostListOf(report_, uplink.nodes) + (uplink.part == Part::kSends ? " send at " : " receive at ") +
+           percent(uplink.factor) + " of the cluster's rate (" +
+           rateText(uplink.factor * report_.verdict.bytes_per_s) +
+           "), but not among themselves: look at the uplink or switch that they share";
+  }
+
   static bool isSameNode(const Finding& a, const Finding& b) {
     return a.part != Part::kPath && b.part != Part::kPath && a.node == b.node && a.quantity == b.quantity &&
            a.confirmed == b.confirmed;
@@ -72,7 +91,7 @@ class Sentences {
     const std::string ends = name(finding.node) + " to " + name(finding.to);
     const std::string why =
         report_.names.size() == 2
-            ? "; two nodes do not tell whose fault it is: add a third"
+            ? "; two nodes do not show which one is at fault: add a third"
             : ", though both do better with others: look at the links and switches between them";
     if (finding.quantity == Quantity::kRate)
       return ends + ": " + percent(finding.factor) + " of the cluster's rate (" +
@@ -110,13 +129,43 @@ std::string figureLines(const Report& report) {
       percent(verdict.least_loss).c_str());
 }
 
+std::string lossLines(const std::vector<Loss>& losses, const char* when) {
+  std::string text;
+  for (const Loss& loss : losses)
+    text += "  " +
+            (loss.node.empty() ? "the median of all nodes is "
+                               : loss.node + (loss.part == Part::kSends ? " sends at " : " receives at ")) +
+            percent(loss.share) + " of the rate " + when + "\n";
+  return text;
+}
+
+std::string baselineLines(const Report& report) {
+  if (report.baseline.empty()) return {};
+  return "compared with " + report.baseline + ":" +
+         (report.losses.empty() ? " nothing has become slower\n" : "\n") + lossLines(report.losses, "then");
+}
+
+std::string soakLines(const Report& report) {
+  if (!report.soaked) return {};
+  double bytes = 0;
+  uint64_t wrong = 0;
+  for (const Sample& sample : report.figures.samples) {
+    bytes += static_cast<double>(sample.bytes);
+    wrong += sample.wrong_bytes;
+  }
+  return formatString("soak: %s compared byte by byte, %llu wrong; %s\n", bytesText(bytes).c_str(),
+                      static_cast<unsigned long long>(wrong),
+                      report.sunk.empty() ? "no rate sank" : "rates sank:") +
+         lossLines(report.sunk, "at the beginning");
+}
+
 }  // namespace
 
 Outcome outcomeOf(const Report& report) {
   if (!report.cut_short.empty()) return Outcome::kIncomplete;
   const bool slow = std::any_of(report.verdict.findings.begin(), report.verdict.findings.end(),
                                 [](const Finding& finding) { return finding.confirmed; });
-  return slow ? Outcome::kSlow : Outcome::kGood;
+  return slow || !report.losses.empty() || !report.sunk.empty() ? Outcome::kSlow : Outcome::kGood;
 }
 
 std::string verdictText(const Report& report) {
@@ -126,7 +175,8 @@ std::string verdictText(const Report& report) {
   if (!report.cut_short.empty()) text += "the check ended early: " + report.cut_short + "\n";
   if (!sure.empty()) text += "found:\n" + sure;
   if (!doubtful.empty())
-    text += "perhaps, but too little was measured to blame it (a longer --time tells):\n" + doubtful;
+    text += "perhaps, but there are too few measurements to blame it (use a longer --time):\n" + doubtful;
+  text += baselineLines(report) + soakLines(report);
   if (sure.empty() && report.cut_short.empty())
     text += doubtful.empty() ? "verdict: nothing is slower than the others\n"
                              : "verdict: nothing is confirmed to be slower than the others\n";

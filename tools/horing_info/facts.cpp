@@ -13,6 +13,7 @@ namespace horing::info {
 std::vector<Variable> readVariables() {
   std::vector<Variable> variables;
   for (const ConfigVariable& known : configVariables()) {
+    if (known.for_tests) continue;
     const char* value = std::getenv(known.name);
     const bool is_set = value && *value;
     variables.push_back({known.name, known.kind, known.allowed, known.fallback, known.help,

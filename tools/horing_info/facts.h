@@ -1,5 +1,5 @@
 #pragma once
-// What horing-info knows, as values; printing is elsewhere.
+// The facts that horing-info shows, as values; print.h prints them.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,13 +13,13 @@ struct Variable {
   std::string name;
   std::string kind;      // Text, Choice, Int, Flag
   std::string allowed;   // "" for any text
-  std::string fallback;  // "" may stand for a rule that the help tells
+  std::string fallback;  // "": see the help text
   std::string help;
   std::string value;  // in effect
   bool is_set = false;
 };
 
-// What came of using one transport for real, between ranks that are threads of this process.
+// The result of using a transport between ranks that are threads of this process.
 struct TransportTrial {
   std::string name;
   Status status;                // ok: usable here
@@ -38,17 +38,17 @@ struct Facts {
   std::vector<std::string> rdma_ports;  // "mlx5_0 port 1: InfiniBand, 200 Gb/sec (4X HDR), state 4: ACTIVE"
   int trial_ranks = 0;
   std::vector<TransportTrial> transports;  // none when the configuration is wrong
-  uint64_t gpu_bytes_per_rank = 0;         // of its GPU, where kernels serve a communicator
+  uint64_t gpu_bytes_per_rank = 0;         // GPU memory if kernels serve a communicator
 };
 
 // Reads the process environment.
 std::vector<Variable> readVariables();
 
 // Makes a communicator of `ranks` ranks over each transport in turn and uses it; changes HORING_TRANSPORTS and shortens
-// HORING_INIT_TIMEOUT_MS for this process meanwhile, so no other thread may be about.
+// HORING_INIT_TIMEOUT_MS for this process meanwhile, so no other thread may run.
 std::vector<TransportTrial> tryTransports(int ranks);
 
-// A line for each, as the kernel describes them in this folder; none when it is not there.
+// A line for each port, as the kernel describes it in this folder; empty if it does not exist.
 std::vector<std::string> readRdmaPorts(const std::string& folder);
 
 Facts gatherFacts(int trial_ranks);

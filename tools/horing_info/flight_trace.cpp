@@ -32,7 +32,7 @@ struct CallsOfRank {
   std::string obstacle;
 };
 
-// Of a part of a plan that kernels run (control/replay_number.h).
+// The runs of a part of a plan by kernels (control/replay_number.h).
 struct Runs {
   std::string call;
   uint64_t begun = 0;
@@ -44,7 +44,7 @@ struct Flight {
   int rank = 0, ranks = 0;
   int64_t now_ns = 0;
   CallsOfRank calls, launches;
-  std::map<uint64_t, Runs> replays;  // by the number of the first
+  std::map<uint64_t, Runs> replays;  // by the number of the first run
 };
 using Kind = CallsOfRank Flight::*;
 
@@ -70,13 +70,13 @@ std::map<uint64_t, Runs> parseReplays(const json& from) {
   for (const json& one : from) {
     const uint64_t first = one.at("first");
     if (first < kFirstReplay || ReplayNumber::decoded(first).run != 0)
-      throw std::invalid_argument("what graphs replay has no such number");
+      throw std::invalid_argument("graph replays have no such number");
     replays[first] = {one.at("call"), one.at("begun")};
   }
   return replays;
 }
 
-// Throws json::exception and std::logic_error where the file is not as writeFlightFile() makes it.
+// Throws json::exception and std::logic_error if the file is not in the format of writeFlightFile().
 Flight parseFlight(const json& file) {
   Flight flight;
   if (file.at("horing_flight") != 1) throw std::invalid_argument("another version of horing wrote it");
@@ -106,7 +106,7 @@ Result<Flight> readFlight(const std::string& path) {
   }
 }
 
-// What a rank would have answered, had it been asked.
+// The report that a rank would have sent.
 CallReport reportOf(const Flight& flight, Kind kind, uint64_t sequence) {
   const CallsOfRank& calls = flight.*kind;
   CallReport report;
@@ -141,7 +141,7 @@ std::vector<int> ranksWithoutFile(const std::map<int, Flight>& flights, int rank
   return absent;
 }
 
-// No rank that left a file was in a call: there is nothing that a rank without one could be asked about.
+// No rank with a file was in a call, so ranks without a file cannot be blamed for one.
 std::string verdictBetweenCalls(const std::map<int, Flight>& flights, uint64_t completed, int ranks) {
   const std::vector<int> absent = ranksWithoutFile(flights, ranks);
   const std::string calls =
@@ -161,7 +161,7 @@ std::string judged(const std::map<int, CallReport>& reports, int ranks) {
     overdue.timeout_ms = std::max(overdue.timeout_ms, report.timeout_ms);
     ledger.report(rank, ranks, report, 0);
   }
-  // The call's deadline has passed, as it were; what the first rank said stands, and all have had their time to answer.
+  // Treat the call's deadline as passed: the first report stands, and all ranks have had time to answer.
   overdue.kind = CallReport::Kind::kOverdue;
   ledger.report(reports.begin()->first, ranks, overdue, 0);
   ledger.takeInquiries();
@@ -174,7 +174,7 @@ std::string judged(const std::map<int, CallReport>& reports, int ranks) {
   return verdict ? verdict->reason : "no verdict";
 }
 
-// The first call that is not complete everywhere; nothing: all that any rank has begun.
+// The first call that is not complete on all ranks; nothing: all begun calls are complete.
 std::optional<uint64_t> firstOpen(const std::map<int, Flight>& flights, Kind kind) {
   uint64_t first_open = UINT64_MAX, last_begun = 0;
   for (const auto& [rank, flight] : flights) {
@@ -192,8 +192,8 @@ std::string verdictOn(const std::map<int, Flight>& flights, Kind kind, int ranks
   return judged(reports, ranks);
 }
 
-// On those that some ranks have begun and others never did. Where ranks are processes, kernels that a host launched are counted,
-// too; but those are complete, or it is them that the ranks wait in.
+// Verdicts on replays that some ranks have begun and others never did. If ranks are processes, host launches are counted, too; but these
+// are complete, or the ranks wait in them.
 std::set<std::string> verdictsOnReplays(const std::map<int, Flight>& flights, int ranks) {
   std::set<std::string> verdicts;
   if (firstOpen(flights, &Flight::launches)) return verdicts;
@@ -202,7 +202,7 @@ std::set<std::string> verdictsOnReplays(const std::map<int, Flight>& flights, in
     for (const auto& [first, runs] : flight.replays) plans[first][rank] = runs;
   for (auto& [first, runs_of] : plans) {
     const std::string call = runs_of.begin()->second.call;
-    for (const auto& [rank, flight] : flights) runs_of[rank];  // who tells nothing has begun none
+    for (const auto& [rank, flight] : flights) runs_of[rank];  // ranks without entries have begun none
     const auto begun = [](const auto& one, const auto& other) {
       return one.second.begun < other.second.begun;
     };
@@ -213,7 +213,7 @@ std::set<std::string> verdictsOnReplays(const std::map<int, Flight>& flights, in
     for (const auto& [rank, runs] : runs_of) {
       CallReport& report = reports[rank];
       report.sequence = first + run % (uint64_t{ReplayNumber::kRunMask} + 1);
-      // Kernels that gave up have ended as well; how long they waited nobody has noted.
+      // Kernels that gave up have ended as well; their waiting time is not recorded.
       report.begun = report.ended = report.sequence + (runs.begun > run);
       if (runs.begun > run) {
         report.digest = 1;
@@ -253,10 +253,10 @@ Result<std::string> mergeFlights(const std::vector<std::string>& files) {
     HORING_ASSIGN(Flight flight, readFlight(path));
     const Flight& first = flights.empty() ? flight : flights.begin()->second;
     if (flight.job != first.job || flight.ranks != first.ranks)
-      return makeStatus(
-          Code::kInvalidArgument,
-          "%s is of job %s with %d ranks, the files before it are of job %s with %d: give those of one job",
-          path.c_str(), flight.job.c_str(), flight.ranks, first.job.c_str(), first.ranks);
+      return makeStatus(Code::kInvalidArgument,
+                        "%s is of job %s with %d ranks, the files before it are of job %s with %d: give the "
+                        "files of one job",
+                        path.c_str(), flight.job.c_str(), flight.ranks, first.job.c_str(), first.ranks);
     if (flights.contains(flight.rank))
       return makeStatus(Code::kInvalidArgument, "%s is a second file of rank %d", path.c_str(), flight.rank);
     flights.emplace(flight.rank, std::move(flight));
@@ -270,7 +270,7 @@ Result<std::string> mergeFlights(const std::vector<std::string>& files) {
   const std::vector<int> absent = ranksWithoutFile(flights, ranks);
   for (const auto& [rank, flight] : flights) errors[flight.error].push_back(rank);
   for (const auto& [error, who] : errors)
-    text += formatString("%s %s said: %s\n", who.size() == 1 ? "rank" : "ranks", rankList(who).c_str(),
+    text += formatString("%s %s reported: %s\n", who.size() == 1 ? "rank" : "ranks", rankList(who).c_str(),
                          error.c_str());
   if (!absent.empty())
     text +=

@@ -1,5 +1,5 @@
 #pragma once
-// The files that ranks wrote when something went wrong (HORING_FLIGHT_DIR), merged into one story.
+// Merges the files that ranks wrote on failure (HORING_FLIGHT_DIR) into one report.
 #include <string>
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace horing::info {
 
-// A verdict, then a line for each rank. kInvalidArgument names a file that cannot be read, or is of another job.
+// A verdict, then a line for each rank. kInvalidArgument names a file that cannot be read, or belongs to another job.
 Result<std::string> mergeFlights(const std::vector<std::string>& files);
 
 }  // namespace horing::info

@@ -3,14 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "base/cache_folder.h"
-#include "base/config.h"
 #include "horing_info/facts.h"
 #include "horing_info/flight_trace.h"
+#include "horing_info/job.h"
 #include "horing_info/nccl.h"
-#include "selection/kept_table.h"
-#include "selection/model_selection.h"
-#include "selection/selection_table.h"
+#include "horing_info/selection.h"
 
 namespace horing::info {
 namespace {
@@ -28,11 +25,16 @@ Examples
   Which algorithm serves what, as a table to edit:
       horing-info selection > table.txt
       HORING_SELECTION=table.txt horing-run -n 4 -- all_reduce_perf
+  Why those, in a job of two nodes with four ranks each, and what the next best would take:
+      HORING_CALIBRATE=lab.machine horing-info selection --explain 2x4
   The same for a machine that horing-tune measured, with predicted times; and what the model alone would choose:
       HORING_CALIBRATE=lab.machine horing-info selection
       HORING_SELECTION=model HORING_CALIBRATE=lab.machine horing-info selection
   Which rank is to blame, from what the ranks left when the job failed (run it with HORING_FLIGHT_DIR=DIR):
       horing-info trace DIR/horing-*.json
+  What the running jobs of this machine do, who comes late and what is slow; only that of process 4711:
+      horing-info job
+      horing-info job 4711
   What becomes of NCCL's variables; and which libnccl a program really loads, horing's or another one:
       horing-info nccl
       horing-info nccl --check -- horing-run --nccl -- python3 -c 'import torch'
@@ -42,47 +44,13 @@ Exit code: 0; 1 if the environment holds a HORING_ variable with a wrong value o
 command line, or a file that cannot be read.
 )help";
 
-// As comments: where the rows come from, and for which jobs others take their place.
-std::string sourceOfTable(const Config& config) {
-  const bool is_auto = config.selection == kSelectionAuto;
-  if (!is_auto && config.selection != kSelectionByTable) return "# the table in " + config.selection + "\n";
-  std::string text = "# the table that is built in\n";
-  if (!is_auto) return text;
-  for (const std::string& path : KeptTables(cacheFolder(config.cache_dir)).paths()) {
-    const Result<std::optional<std::string>> kept_text = readWhole(path, kMaxSelectionBytes);
-    const std::string what = kept_text.ok() && kept_text.value() ? keptForLine(*kept_text.value()) : "";
-    text += "# kept (HORING_CACHE_DIR): " + path + " for " + (what.empty() ? "no job: it is damaged" : what) +
-            "\n";
-  }
-  return text;
-}
-
-// The table in effect, in a form that HORING_SELECTION takes. The model's has what it predicts as comments.
-Result<std::string> selectionInEffect() {
-  HORING_ASSIGN(const Config config, Config::fromEnvironment());
-  if (!selectsByModel(config)) {
-    HORING_ASSIGN(const SelectionTable table, SelectionTable::fromSetting(config.selection));
-    return sourceOfTable(config) + table.text();
-  }
-  if (config.calibrate == kCalibrateNever) return modelNeedsMachine();
-  if (!readsMachine(config))
-    return makeStatus(
-        Code::kInvalidUsage,
-        "HORING_CALIBRATE=auto or 1 measures while a job starts: let 'horing-tune -o FILE' measure, "
-        "and give FILE here");
-  HORING_ASSIGN(const MachineModel machine, readMachine(config.calibrate));
-  HORING_ASSIGN(const std::string table, modelTableText(config, machine, jobOn(machine)));
-  return "# the machine in " + config.calibrate + "\n" + table;
-}
-
-int printSelection() {
-  const Result<std::string> text = selectionInEffect();
+int print(const Result<std::string>& text) {
   std::fputs(text.ok() ? text.value().c_str() : ("horing-info: " + text.status().message() + "\n").c_str(),
              text.ok() ? stdout : stderr);
   return text.ok() ? 0 : 1;
 }
 
-// Whom the files of a failed job blame.
+// Prints which rank the files of a failed job blame.
 int traceMain(const std::vector<std::string>& files) {
   const Result<std::string> merged = mergeFlights(files);
   std::fputs(
@@ -116,16 +84,29 @@ int infoMain(int argc, char** argv) {
   app.add_option("--ranks", ranks, "Number of ranks with which transports are tried; 0: try none")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
-  const CLI::App* selection = app.add_subcommand(
+  CLI::App* selection = app.add_subcommand(
       "selection",
       "Prints which algorithm serves which collective, shape and size; edit it for HORING_SELECTION");
+  std::string job_text;
+  bool shares_cores = false;
+  CLI::Option* const explained = selection->add_option(
+      "--explain", job_text,
+      "For a job of NODESxRANKS (ranks of each node): the algorithm, the source of the choice, and the "
+      "next best, with predicted times");
+  selection->add_flag("--shared-cores", shares_cores, "There are more ranks than cores")->needs(explained);
   std::vector<std::string> files;
   CLI::App* trace = app.add_subcommand("trace", "Merges the flight records of a job's ranks into a verdict");
-  trace->add_option("FILE", files, "What ranks wrote into HORING_FLIGHT_DIR, of one job")->required();
+  trace->add_option("FILE", files, "Files of one job that its ranks wrote into HORING_FLIGHT_DIR")
+      ->required();
+  std::vector<std::string> pids;
+  CLI::App* job_command = app.add_subcommand(
+      "job", "Shows what running jobs do, from outside: each rank's calls, waits and rates");
+  job_command->add_option("PID", pids,
+                          "Processes to ask, one of a job is enough; default: all on this machine");
   bool check = false;
   std::vector<std::string> whom;
   CLI::App* nccl =
-      app.add_subcommand("nccl", "Shows what becomes of NCCL's variables, or which libnccl a program uses");
+      app.add_subcommand("nccl", "Shows the effect of NCCL's variables, or which libnccl a program uses");
   nccl->add_flag("--check", check, "Says which libnccl a process has, or a command loads");
   nccl->add_option("PID|COMMAND", whom, "A process's number, or a command after --");
   try {
@@ -133,9 +114,25 @@ int infoMain(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (selection->parsed()) return printSelection();
+  if (selection->parsed() && explained->empty()) return print(selectionInEffect());
+  if (selection->parsed()) {
+    std::optional<AskedJob> job = parseJob(job_text);
+    if (!job) {
+      std::fprintf(
+          stderr,
+          "horing-info: --explain takes NODESxRANKS, such as 2x4, of at most 1024 ranks in all, not '%s'\n",
+          job_text.c_str());
+      return 2;
+    }
+    job->shares_cores = shares_cores;
+    return print(selectionExplained(*job));
+  }
   if (trace->parsed()) return traceMain(files);
   if (nccl->parsed()) return ncclMain(check, whom);
+  if (job_command->parsed()) {
+    const Result<std::string> jobs = runningJobs(pids);
+    return print(jobs) == 0 ? 0 : 2;
+  }
   const Facts facts = gatherFacts(ranks);
   std::fputs(format(facts).c_str(), stdout);
   return facts.configuration.ok() && facts.unknown_variables.empty() ? 0 : 1;

@@ -21,14 +21,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSoname = "libnccl.so";
-constexpr const char* kOnlyInOurs = "horing does not serve";  // a text of every libnccl of ours
+constexpr const char* kOnlyInOurs = "horing does not serve";  // a string in every libnccl of horing
 
 bool isNumber(const std::string& text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
-// The paths at the ends of lines, behind `mark`, whose file names begin as NCCL's library does.
+// The paths at the ends of lines, after `mark`, whose file names begin like NCCL's library.
 void collectPaths(std::istream& text, const char* mark, std::set<std::string>& paths) {
   for (std::string line; std::getline(text, line);) {
     const size_t at = line.find(mark);
@@ -52,7 +52,7 @@ std::string verdicts(const std::set<std::string>& paths) {
   return text;
 }
 
-// Where the dynamic linker says what it loads, a file for each process.
+// The dynamic linker's log of loaded libraries, a file for each process.
 class LoaderLog {
  public:
   LoaderLog() {
@@ -86,7 +86,7 @@ class LoaderLog {
 
 Result<std::string> librariesOfCommand(const std::vector<std::string>& command) {
   const LoaderLog log;
-  if (!log.there()) return systemError(errno, "making a folder for what the linker says");
+  if (!log.there()) return systemError(errno, "making a folder for the linker's output");
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);

@@ -1,5 +1,5 @@
 #pragma once
-// What a program made for NCCL gets: `horing-info nccl`.
+// `horing-info nccl`: variables and libraries of programs built for NCCL.
 #include <string>
 #include <vector>
 
@@ -7,11 +7,11 @@
 
 namespace horing::info {
 
-// The variables of NCCL that are set, and what becomes of each; then all that are known.
+// The NCCL variables that are set, with their effect; then all known variables.
 std::string ncclText();
 
-// Which files named libnccl a process, given by its number, has mapped; or those that a command, and what it starts, loads until it
-// ends. A line each. The command's exit code goes nowhere; its output is its own.
+// The files named libnccl that a process, given by its PID, has mapped; or that a command and its children load until it ends. A line each.
+// The command's exit code is ignored; its output is not captured.
 Result<std::string> ncclLibrariesOf(const std::vector<std::string>& pid_or_command);
 
 }  // namespace horing::info

@@ -117,7 +117,7 @@ Json transportsJson(const std::vector<TransportTrial>& trials) {
 
 std::string factsText(const Facts& facts) {
   std::string text = versionsText(facts) + machineText(facts) + transportsText(facts);
-  text += "Environment variables: value in effect, meaning, what is allowed\n";
+  text += "Environment variables: value in effect, meaning, allowed values\n";
   size_t width = 0;
   for (const Variable& v : facts.variables) width = std::max(width, v.name.size() + 2);
   for (const Variable& v : facts.variables) text += variableText(v, width);

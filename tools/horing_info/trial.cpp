@@ -1,5 +1,5 @@
-// Whether a transport can be used here is found out by using it: the ranks of a small communicator are threads of this
-// process, but know nothing of that.
+// Finds out whether a transport is usable by using it: the ranks of a small communicator are threads of this process, but do not take
+// advantage of that.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -17,12 +17,12 @@ constexpr const char* kTransports[] = {"shm", "verbs", "socket"};
 constexpr const char* kTrialInitMs = "20000";
 constexpr size_t kTrialCount = 4096;
 
-// Its text begins with the name of its code.
+// The text begins with the name of the code.
 Status failed(horingResult_t result, horingComm_t comm) {
   return Status(static_cast<Code>(result), horingGetLastError(comm));
 }
 
-// Sets a variable of the environment, and puts back what was there.
+// Sets an environment variable, and restores it in the destructor.
 class ScopedVariable {
  public:
   ScopedVariable(const char* name, const char* value) : name_(name) {
@@ -67,7 +67,7 @@ Status useCommunicator(horingComm_t comm, int ranks, uint64_t& bytes) {
         horingReduceScatter(whole.data(), part.data(), part.size(), horingFloat32, horingMax, comm, nullptr);
   if (result == horingSuccess)
     result = horingAllGather(part.data(), whole.data(), part.size(), horingFloat32, comm, nullptr);
-  // Sends and receives have links of their own.
+  // Sends and receives use separate links.
   std::vector<float> received(whole.size());
   if (result == horingSuccess) result = exchangeWithAll(whole, received, comm);
   if (result == horingSuccess) result = horingCommMemoryBytes(comm, &bytes);

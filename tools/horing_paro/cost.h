@@ -1,5 +1,5 @@
 #pragma once
-// What collectives cost, and with that the time of PaRO's strategies, whose collectives horingParoGetEstimate lists.
+// The cost of collectives, and the time of PaRO's strategies, whose collectives horingParoGetEstimate lists.
 //
 // Words: n ranks in M groups (nodes) of m; slow links join nodes, fast ones the ranks of a node. A rail is the ranks with one
 // local index. V is the size of the whole vector that a collective gathers or reduces.
@@ -32,7 +32,7 @@ inline constexpr std::array kScopes = {horingParoGroup, horingParoRail, horingPa
 inline constexpr std::array kCollectives = {horingParoAllGather, horingParoReduceScatter,
                                             horingParoAllReduce};
 
-// What every collective costs on a machine: from rates by one of the functions below, or measured.
+// The cost of every collective on a machine: computed from rates by a function below, or measured.
 struct CostTable {
   std::array<std::array<CollectiveCost, kCollectives.size()>, kScopes.size()> of = {};
   CollectiveCost& at(horingParoScope_t scope, horingParoCollective_t collective) {

@@ -17,7 +17,7 @@ const char* collectiveName(horingParoCollective_t collective);
 
 std::string formatCosts(const MeasuredCosts& measured);
 
-// Errors: kInvalidArgument names what is missing or wrong: all nine costs have to be there, none negative.
+// Errors: kInvalidArgument names a missing or wrong entry: all nine costs are required, none negative.
 Result<MeasuredCosts> parseCosts(const std::string& text);
 
 }  // namespace horing::paro

@@ -20,7 +20,8 @@ int run(int argc, char** argv) {
       "(PaRO).",
       "horing-paro");
   app.footer(kFooter);
-  app.require_subcommand(0, 1);  // none is found out below, so that a wrong option is named first
+  app.require_subcommand(
+      0, 1);  // a missing subcommand is reported below, so that a wrong option is reported first
   PlanOptions plan_options, table_options;
   CLI::App* plan = app.add_subcommand("plan", "Which strategy to choose for a model on a machine, and why");
   declarePlan(*plan, plan_options);
@@ -29,7 +30,7 @@ int run(int argc, char** argv) {
   declareTable(*table, table_options);
   MeasureOptions measure_options;
   CLI::App* measure = app.add_subcommand(
-      "measure", "Measures what collectives cost here, for plan --costs; run it under a launcher");
+      "measure", "Measures the cost of collectives here, for plan --costs; run it under a launcher");
   declareMeasure(*measure, measure_options);
   TrainOptions train_options;
   CLI::App* train =
@@ -47,7 +48,7 @@ int run(int argc, char** argv) {
              : table->parsed()   ? runTable(table_options)
              : measure->parsed() ? runMeasure(measure_options)
                                  : runTrain(train_options);
-  } catch (const std::bad_alloc&) {  // of the standard library, for a model that was asked for
+  } catch (const std::bad_alloc&) {  // from the standard library, for a model that is too large
     status = Status(Code::kSystemError, "out of memory: ask for a smaller model, bucket or vector");
   }
   if (status.ok()) return 0;

@@ -60,7 +60,7 @@ std::string noneFits(const Plan& plan) {
          " too much. More ranks, more memory or fewer trainable parameters are needed.";
 }
 
-// By what factor `slower` takes longer: ", 1.6 times the time"; nothing where that is no factor.
+// The factor by which `slower` takes longer: ", 1.6 times the time"; empty if they are equal.
 std::string ratioText(double slower, double faster) {
   return faster > 0 ? formatString(", %.3g times the time", slower / faster) : "";
 }
@@ -99,7 +99,7 @@ void addFastest(const Plan& plan, const Forecast& chosen, std::vector<std::strin
                       bytesText(best.memory() - plan.memory_bytes) + " more than there is.");
 }
 
-// Zero-3 is what most would take: what does it cost here?
+// Compares with ZeRO-3, the usual choice.
 void addFullySharded(const Plan& plan, const Forecast& chosen, std::vector<std::string>& sentences) {
   const Forecast& full = plan.forecasts.back();
   if (full.step_seconds <= chosen.step_seconds * kSame) return;

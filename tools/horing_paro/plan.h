@@ -1,5 +1,5 @@
 #pragma once
-// Which strategy to take: the fastest one whose state fits the memory.
+// Chooses the fastest strategy whose state fits in memory.
 #include <string>
 #include <vector>
 
@@ -32,15 +32,16 @@ struct Plan {
   int chosen = -1;                  // index into forecasts; -1: none fits
 };
 
-// A forecast for every strategy, and the choice: of those that fit, the smallest step time; among equal ones (within 0.1 %) that
-// with the least communication, then the least memory, then the first. Errors: kInvalidArgument for a job without parameters, a limit that
-// is not positive, and what horingParoGetEstimate refuses.
+// A forecast for every strategy, and the choice: among the strategies that fit, the smallest step time; among equal ones (within 0.1 %) the
+// one with
+// the least communication, then the least memory, then the first. Errors: kInvalidArgument for a job without parameters, a limit that is
+// not positive, and what horingParoGetEstimate refuses.
 Result<Plan> planStrategies(const Job& job, const CostTable& costs, double memory_bytes);
 
-// kInvalidArgument when no strategy fits, saying which one needs least, and by how much that is too much.
+// kInvalidArgument if no strategy fits; names the strategy that needs the least memory, and by how much it exceeds the limit.
 Status checkThatOneFits(const Plan& plan);
 
-// "IIG", and what others call it: "ZeRO-3", or nothing. `strategy` is one of the 14.
+// "IIG", and its common name: "ZeRO-3", or nothing. `strategy` is one of the 14.
 std::string strategyName(horingParoStrategy_t strategy);
 std::string familiarName(horingParoStrategy_t strategy);
 
@@ -51,7 +52,7 @@ struct MicroStepBytes {
 };
 MicroStepBytes microStepBytes(const horingParoEstimate_t& estimate, const Job& job);
 
-// Plain sentences for people: what to take and why, what it was compared with, what does not fit.
+// Sentences for users: the choice and its reasons, the alternatives, the strategies that do not fit.
 std::vector<std::string> explainPlan(const Plan& plan, const Job& job);
 
 }  // namespace horing::paro

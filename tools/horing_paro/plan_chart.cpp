@@ -128,7 +128,7 @@ class Chart {
     }
     svg_.line(kPlot.x + 205, kBase - 4, kPlot.x + 229, kBase - 4, "front");
     svg_.text(kPlot.x + 235, kBase, "note",
-              "the least time that this much memory buys: what lies above is never the best");
+              "the least time for this much memory: strategies above it are never the best");
   }
 
   // The steps down from the strategy that needs least memory to the one that takes least time.

@@ -100,7 +100,7 @@ Status takeRates(const PlanOptions& options, Question& question) {
 
 void declarePlan(CLI::App& command, PlanOptions& options) {
   command.add_option("--params", options.params, "Parameters of the model: 7e9, 125M, 65B")->required();
-  command.add_option("--trainable", options.trainable, "How many of them are trained; default: all");
+  command.add_option("--trainable", options.trainable, "Number of trained parameters; default: all");
   command.add_option("--nodes", options.nodes, "Nodes")->check(CLI::Range(1, 1 << 16))->capture_default_str();
   command.add_option("--ranks", options.ranks, "Ranks per node")
       ->check(CLI::Range(1, 1 << 16))

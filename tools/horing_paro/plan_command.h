@@ -31,12 +31,12 @@ struct PlanOptions {
 void declarePlan(CLI::App& command, PlanOptions& options);
 void declareTable(CLI::App& command, PlanOptions& options);
 
-// What the options ask. Errors: kInvalidArgument, with the option's name.
+// The question from the options. Errors: kInvalidArgument, with the option's name.
 Result<Question> questionOf(const PlanOptions& options);
 
-// Prints the plan, or its JSON, and draws it. A plan into which nothing fits is an error, after it was printed.
+// Prints the plan, or its JSON, and draws it. If no strategy fits, that is an error after printing.
 Status runPlan(const PlanOptions& options);
-// Prints what the paper's constants give for its five cases.
+// Prints the result of the paper's constants for its five cases.
 Status runTable(const PlanOptions& options);
 
 }  // namespace horing::paro

@@ -1,5 +1,5 @@
 #pragma once
-// A plan as text for people, and as JSON.
+// A plan as text for users, and as JSON.
 #include <string>
 
 #include "horing_paro/question.h"
@@ -9,7 +9,7 @@ namespace horing::paro {
 // The job in a line: "7B parameters, all of them trained; 4 nodes of 8 ranks; ...".
 std::string jobText(const Question& question);
 
-// A row per strategy, then what to take and why.
+// A row per strategy, then the choice and its reasons.
 std::string planText(const Question& question, const Plan& plan);
 
 // {"question": {...}, "strategies": [{"name", "familiar_name", "memory_bytes", "traffic_bytes": {...}, "communication_seconds",

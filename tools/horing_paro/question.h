@@ -1,5 +1,5 @@
 #pragma once
-// What is asked of the planner, as a value.
+// The input of the planner, as a value.
 #include <string>
 
 #include "horing_paro/plan.h"
@@ -10,7 +10,7 @@ struct Question {
   Job job;
   double memory_bytes = 80e9;  // per rank
   CostTable costs;
-  std::string costs_text;  // where the costs come from, for people
+  std::string costs_text;  // the source of the costs, for users
 };
 
 }  // namespace horing::paro

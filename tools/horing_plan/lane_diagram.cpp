@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/svg.h"
+#include "excerpt.h"
 
 namespace horing {
 
@@ -47,7 +48,12 @@ text{font-size:11px}
 }
 )";
 
-constexpr double kLeft = 168, kTop = 74, kRight = 24, kRow = 46, kBox = 36, kRankGap = 14, kLegend = 84;
+constexpr double kLeft = 196, kTop = 74, kRight = 24, kRow = 46, kBox = 36, kRankGap = 14, kLegend = 84;
+constexpr double kNarrowest = 920, kWidest = 1600;  // of a picture
+constexpr double kTallest = 1600;
+constexpr double kBandGap = 40;    // with the ticks of the next band
+constexpr double kNote = 14;       // a line of notes
+constexpr size_t kNotesAbove = 2;  // as many have room above the first band
 
 class Diagram {
  public:
@@ -55,41 +61,63 @@ class Diagram {
       : schedules_(all_ranks),
         timeline_(timeline),
         options_(options),
-        column_(options.position >= 0 ? 98 : 106) {}
+        column_(options.position >= 0 ? 98 : 106),
+        per_band_(static_cast<int32_t>((kWidest - kLeft - kRight) / column_)) {}
 
   Result<std::string> draw() {
     if (options_.position >= static_cast<int32_t>(schedules_.size()))
       return makeStatus(Code::kInvalidArgument, "there is no position %d among %zu", options_.position,
                         schedules_.size());
-    size_t drawn = 0;
-    for (const Event& event : timeline_.events) {
-      if (!isDrawn(event.position)) continue;
-      ++drawn;
-      begin_ = std::min(begin_, event.start);
-      end_ = std::max(end_, event.start + 1);
-    }
-    if (drawn > kMaxDrawnSteps)
-      return makeStatus(Code::kInvalidArgument,
-                        "%zu steps do not make a picture, at most %zu do; draw one position", drawn,
-                        kMaxDrawnSteps);
-    begin_ = std::min(begin_, end_);
+    excerpt_ = chooseExcerpt({schedules_, timeline_, options_.position,
+                              [&](const Event& event) {
+                                return formatString("%s %d", kindOf(*event.step),
+                                                    leavesGroup(*event.step, event.position));
+                              },
+                              [&](const Excerpt& tried) { return heightOf(tried) <= kTallest; }});
+    top_ = topOf(excerpt_.notes.size());
     placeRows();
     drawFrame();
     for (const Dependence& dependence : timeline_.dependences) drawDependence(dependence);
     for (const Event& event : timeline_.events)
-      if (isDrawn(event.position)) drawStep(event);
+      if (excerpt_.draws(event)) drawStep(event);
     drawLegend();
-    const double width = std::max(x(end_) + kRight, 920.0);
-    return svg_.finish(width, bottom_ + kLegend, title(), kStyle);
+    return svg_.finish(width(), bottom_ + kLegend, title(), kStyle);
   }
 
  private:
-  bool isDrawn(int32_t position) const { return options_.position < 0 || options_.position == position; }
   int32_t groupOf(int32_t position) const { return position / std::max(options_.members, 1); }
-  double x(int32_t time) const { return kLeft + (time - begin_) * column_; }
+
+  // Columns are cut into bands, one below the other.
+  int32_t columns() const { return static_cast<int32_t>(excerpt_.times.size()); }
+  int32_t bandsOf(const Excerpt& excerpt) const {
+    return std::max((static_cast<int32_t>(excerpt.times.size()) + per_band_ - 1) / per_band_, 1);
+  }
+  int32_t bandOf(int32_t time) const { return excerpt_.column(time) / per_band_; }
+  int32_t bandEnd(int32_t band) const { return std::min((band + 1) * per_band_, columns()); }
+  double bandTop(int32_t band) const { return band * (band_height_ + kBandGap); }
+  double xOfColumn(int32_t column) const { return kLeft + column % per_band_ * column_; }
+  double x(int32_t time) const { return xOfColumn(excerpt_.column(time)); }
+  double rightOf(int32_t band) const { return kLeft + (bandEnd(band) - band * per_band_) * column_; }
+  static double topOf(size_t notes) {
+    return kTop + kNote * static_cast<double>(std::max(notes, kNotesAbove) - kNotesAbove);
+  }
+  static double rowsHeight(const Excerpt& excerpt) {
+    double height = 0;
+    for (const int32_t rows : excerpt.row_counts) height += rows > 0 ? rows * kRow + kRankGap : 0;
+    return height;
+  }
+  double heightOf(const Excerpt& excerpt) const {
+    const int32_t bands = bandsOf(excerpt);
+    const double top = topOf(excerpt.notes.size() + 1);  // with a note on what is cut
+    return top + bands * rowsHeight(excerpt) + (bands - 1) * kBandGap + kLegend;
+  }
+  double width() const { return std::max(rightOf(0) + kRight, kNarrowest); }
   // Between a box and its column's edge; wider where messages run between the columns.
   double gap() const { return options_.position >= 0 ? 9 : 14; }
-  double y(const Event& event) const { return row_[static_cast<size_t>(event.position)] + event.lane * kRow; }
+  double y(const Event& event) const {
+    return row_[static_cast<size_t>(event.position)] + excerpt_.row(event) * kRow +
+           bandTop(bandOf(event.start));
+  }
 
   std::string title() const {
     const Schedule& schedule = schedules_[0];
@@ -113,13 +141,13 @@ class Diagram {
   }
 
   void placeRows() {
-    double at = kTop;
-    row_.resize(schedules_.size());
-    for (const Schedule& schedule : schedules_) {
-      row_[static_cast<size_t>(schedule.position)] = at;
-      if (isDrawn(schedule.position)) at += static_cast<double>(schedule.lanes.size()) * kRow + kRankGap;
+    double at = top_;
+    for (const int32_t rows : excerpt_.row_counts) {
+      row_.push_back(at);
+      if (rows > 0) at += rows * kRow + kRankGap;
     }
-    bottom_ = at;
+    band_height_ = at - top_;
+    bottom_ = at + bandTop(bandsOf(excerpt_) - 1);
   }
 
   bool leavesGroup(const Step& step, int32_t position) const {
@@ -131,36 +159,67 @@ class Diagram {
   }
 
   void drawFrame() {
-    svg_.text(20, 30, "title", title());
-    svg_.text(20, 49, "note",
+    const double line = top_ - 44;
+    svg_.text(20, line, "title", title());
+    svg_.text(20, line + 19, "note",
               "one column is one unit of time, each step takes one; chunks are numbered " +
                   std::string(schedules_[0].grid.rows > 1 ? "row,column (row = group they belong to)"
                                                           : "by position"));
-    for (const Schedule& schedule : schedules_) {
-      if (!isDrawn(schedule.position)) continue;
-      const double top = row_[static_cast<size_t>(schedule.position)];
-      const double height = static_cast<double>(schedule.lanes.size()) * kRow;
-      if (groupOf(schedule.position) % 2 == 0)
-        svg_.rect(12, top - kRankGap / 2, x(end_) - 8, height + kRankGap, "band");
-      for (size_t lane = 0; lane < schedule.lanes.size(); ++lane)
-        drawLaneLabel(schedule, lane, top + static_cast<double>(lane) * kRow);
+    double at = line - kNote * (static_cast<double>(excerpt_.notes.size()) - 1);
+    for (const std::string& note : excerpt_.notes) {
+      svg_.text(width() - kRight, at, "note", note, Anchor::kEnd);
+      at += kNote;
     }
-    for (int32_t time = begin_; time <= end_; ++time) {
-      svg_.line(x(time), kTop - 8, x(time), bottom_ - kRankGap / 2, "grid");
-      if (time < end_)
-        svg_.text(x(time) + column_ / 2, kTop - 12, "tick", std::to_string(time), Anchor::kMiddle);
+    for (int32_t band = 0; band < bandsOf(excerpt_); ++band) drawBand(band);
+  }
+
+  void drawBand(int32_t band) {
+    const double down = bandTop(band);
+    for (const Schedule& schedule : schedules_) {
+      const auto position = static_cast<size_t>(schedule.position);
+      if (!excerpt_.draws(schedule.position)) continue;
+      const double top = row_[position] + down;
+      const double height = excerpt_.row_counts[position] * kRow;
+      if (groupOf(schedule.position) % 2 == 0)
+        svg_.rect(12, top - kRankGap / 2, rightOf(band) - 8, height + kRankGap, "band");
+      for (size_t lane = 0; lane < schedule.lanes.size(); ++lane)
+        if (const int32_t row = excerpt_.rows[position][lane]; row >= 0)
+          drawLaneLabel(schedule, lane, row == 0, top + row * kRow);
+    }
+    for (int32_t column = band * per_band_; column <= bandEnd(band); ++column) {
+      const double at = column == bandEnd(band) ? rightOf(band) : xOfColumn(column);
+      svg_.line(at, top_ - 8 + down, at, top_ + band_height_ - kRankGap / 2 + down, "grid");
+      if (column < bandEnd(band)) drawTick(column, at, top_ - 12 + down);
     }
   }
 
-  void drawLaneLabel(const Schedule& schedule, size_t lane, double top) {
-    bool far = false, near = false;
+  void drawTick(int32_t column, double at, double down) {
+    const int32_t time = excerpt_.times[static_cast<size_t>(column)];
+    svg_.text(at + column_ / 2, down, "tick", std::to_string(time), Anchor::kMiddle);
+    if (column > 0 && time != excerpt_.times[static_cast<size_t>(column) - 1] + 1)
+      svg_.text(at, down, "tick", "⋯", Anchor::kMiddle);
+  }
+
+  // What the lane does with data, and where.
+  std::string laneName(const Schedule& schedule, size_t lane) const {
+    bool far = false, near = false, folds = false, moves = false, signals = false;
     for (const Block& block : schedule.lanes[lane].blocks)
-      for (const Step& step : block.body) (leavesGroup(step, schedule.position) ? far : near) = true;
-    const char* where = far && near ? "in and between groups" : far ? "between groups" : "inside the group";
-    if (lane == 0) {
-      svg_.text(20, top + kBox / 2 - 3, "rank", rankName(schedule.position));
-    }
-    svg_.text(20, top + kBox / 2 + 11, "note", formatString("lane %zu, %s", lane, where));
+      for (const Step& step : block.body) {
+        (leavesGroup(step, schedule.position) ? far : near) = true;
+        const std::string_view kind = kindOf(step);
+        folds = folds || kind == "fold";
+        signals = signals || step.isSignal();
+        moves = moves || (!step.isSignal() && kind != "local");
+      }
+    const char* what = folds ? "reduce" : moves ? "gather" : signals ? "signal" : "copy";
+    if (!moves && !folds && !signals) return what;
+    return formatString("%s %s", what, far && near ? "everywhere" : far ? "between groups" : "in the group");
+  }
+
+  void drawLaneLabel(const Schedule& schedule, size_t lane, bool is_first, double top) {
+    if (is_first) svg_.text(20, top + kBox / 2 - 3, "rank", rankName(schedule.position));
+    svg_.text(20, top + kBox / 2 + 11, "note",
+              formatString("lane %zu, %s", lane, laneName(schedule, lane).c_str()));
   }
 
   static bool namesPeer(const Source& source) {
@@ -221,20 +280,25 @@ class Diagram {
   void drawDependence(const Dependence& dependence) {
     const Event& from = timeline_.events[dependence.from];
     const Event& to = timeline_.events[dependence.to];
-    if (!isDrawn(from.position) || !isDrawn(to.position)) return;
+    if (!excerpt_.draws(from) || !excerpt_.draws(to)) return;
     std::string css_class = dependence.kind == Dependence::Kind::kWait      ? "wait"
                             : dependence.kind == Dependence::Kind::kScratch ? "scratch"
                                                                             : "message";
     if (groupOf(from.position) != groupOf(to.position)) css_class += " crossing";
     // Arrivals a little apart, so that a wait and a message at one step can be told from each other.
     const double arrival = dependence.kind == Dependence::Kind::kMessage ? kBox * 0.62 : kBox * 0.3;
-    svg_.arrow(x(from.start + 1) - gap(), y(from) + kBox / 2, x(to.start) + gap(), y(to) + arrival,
+    const double begin = x(from.start) + column_ - gap(), end = x(to.start) + gap();
+    if (bandOf(from.start) == bandOf(to.start))
+      return svg_.arrow(begin, y(from) + kBox / 2, end, y(to) + arrival, css_class);
+    // Out of the one band, and into the other.
+    svg_.arrow(begin, y(from) + kBox / 2, rightOf(bandOf(from.start)) + kRight / 2, y(from) + kBox / 2,
                css_class);
+    svg_.arrow(kLeft - kRight / 2, y(to) + arrival, end, y(to) + arrival, css_class);
   }
 
   void drawLegend() {
     const double top = bottom_ + 12;
-    svg_.line(20, bottom_ - 2, std::max(x(end_) + kRight, 920.0) - 20, bottom_ - 2, "rule");
+    svg_.line(20, bottom_ - 2, width() - 20, bottom_ - 2, "rule");
     struct Entry {
       const char* css_class;
       const char* text;
@@ -267,7 +331,10 @@ class Diagram {
   const Timeline& timeline_;
   DiagramOptions options_;
   double column_;
-  int32_t begin_ = INT32_MAX, end_ = 0;
+  int32_t per_band_;  // columns
+  Excerpt excerpt_;
+  double top_ = kTop;  // of the first band
+  double band_height_ = 0;
   std::vector<double> row_;  // top of the first lane of each position
   double bottom_ = 0;
   SvgWriter svg_;

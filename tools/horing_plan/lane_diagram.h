@@ -1,5 +1,6 @@
 #pragma once
-// A schedule as a picture: a row per lane, a column per unit of time, a box per step.
+// A schedule as a picture: a row per lane, a column per unit of time, a box per step. Long times go on in bands below; what would be too
+// tall is drawn in part (excerpt.h).
 #include <span>
 #include <string>
 
@@ -12,9 +13,7 @@ struct DiagramOptions {
   int32_t position = -1;  // the rank to draw, -1: all of them, with the messages between them
 };
 
-inline constexpr size_t kMaxDrawnSteps = 6000;
-
-// SVG that follows the reader's light or dark setting. Errors: more than kMaxDrawnSteps steps, a position that is not there.
+// SVG that follows the reader's light or dark setting. Errors: a position that is not there.
 Result<std::string> drawLanes(std::span<const Schedule> all_ranks, const Timeline& timeline,
                               const DiagramOptions& options);
 

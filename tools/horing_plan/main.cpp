@@ -75,7 +75,7 @@ void list() {
   }
 }
 
-// The schedules to show: those of a file, or of an algorithm and the first collective asked for.
+// The schedules to show: from a file, or of an algorithm and the first collective asked for.
 Result<std::vector<Schedule>> schedulesToShow(PlanOptions& options) {
   if (findAlgorithm(options.what)) return buildSchedules(options, options.collectives[0]);
   Result<std::vector<Schedule>> schedules = readSchedules(options.what);

@@ -32,7 +32,7 @@ std::vector<Collective> everyCollective() {
   return {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather};
 }
 
-// Text of options that need a second look.
+// Text of options that are parsed later.
 struct Raw {
   std::string collective;
   std::string position = "0";
@@ -100,7 +100,8 @@ bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code) {
   CLI::App app{"Prints, draws and proves the schedules that horing runs.", "horing-plan"};
   Raw raw;
   options.parameters.window = {4};
-  app.require_subcommand(0, 1);  // none is found out below, so that a wrong option is named first
+  app.require_subcommand(
+      0, 1);  // a missing subcommand is reported below, so that a wrong option is reported first
   app.footer(kFooter);
   CLI::App* list = app.add_subcommand("list", "List the algorithms");
   CLI::App* show = app.add_subcommand("show", "Print a schedule, or draw it");

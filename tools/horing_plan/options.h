@@ -19,7 +19,7 @@ struct PlanOptions {
   PlanParameters parameters;
 };
 
-// What a command line asks for. Sets `exit_code` and prints help or the error itself when there is nothing left to do.
+// Parses the command line. False: nothing is left to do; help or the error was printed, and `exit_code` is set.
 bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code);
 
 }  // namespace horing

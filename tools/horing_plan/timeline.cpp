@@ -96,7 +96,7 @@ class TimelineRun {
   Timeline timeline_;
   std::vector<size_t> first_;  // event of each lane's step 0
   std::vector<StepCursor> cursors_;
-  std::vector<std::deque<size_t>> wires_, scratch_;  // events that sent what is under way
+  std::vector<std::deque<size_t>> wires_, scratch_;  // events that sent the messages in flight
   std::vector<int32_t> free_at_;
   std::vector<Dependence> inputs_;
 };

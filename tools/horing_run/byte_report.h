@@ -1,5 +1,5 @@
 #pragma once
-// What crossed each node's links during a run, as a JSON file.
+// The bytes that crossed each node's links during a run, as a JSON file.
 #include <string>
 #include <vector>
 

@@ -10,22 +10,21 @@ namespace horing::run {
 
 namespace {
 
-// Named after what they prevent: delays by the protocol stack that no link has, and buffers too small for the
-// rate.
+// Settings that prevent delays by the protocol stack that no real link has, and buffers too small for the rate.
 std::vector<std::pair<std::string, std::string>> networkSettings() {
   return {
       {"ipv6/conf/all/disable_ipv6", "1"},  // its neighbour discovery would show in the byte counters
       {"ipv4/conf/all/arp_ignore", "1"},    // with several rails, answer only for the interface's own address
       {"ipv4/conf/all/arp_announce", "2"},       {"ipv4/conf/all/rp_filter", "0"},
       {"ipv4/tcp_congestion_control", "cubic"},  // bbr, some systems' default, misjudges links this short
-      {"ipv4/tcp_no_metrics_save", "1"},         // each connection stands for itself
+      {"ipv4/tcp_no_metrics_save", "1"},         // connections do not influence later ones
       {"ipv4/tcp_slow_start_after_idle", "0"},   {"ipv4/tcp_rmem", "4096 131072 33554432"},
       {"ipv4/tcp_wmem", "4096 262144 33554432"},
   };
 }
 
-// A namespace may choose only among the congestion controls that the machine allows everybody. Widening that
-// list is the one thing that outlives a run; it takes nothing from anybody, and only root can do it.
+// A namespace may choose only among the congestion controls that the machine allows every user. Extending that list is the only change that
+// outlives a run; it is harmless, and only root can do it.
 void allowCubic() {
   const char* path = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
   std::string allowed;
@@ -70,7 +69,7 @@ Result<std::unique_ptr<EmulatedNetwork>> EmulatedNetwork::create(const NetworkSp
 Status EmulatedNetwork::connectNodes() {
   NetworkCommands commands{networkSettings(), "", ""};
   for (int rail = 0; rail < spec_.rails; ++rail) {
-    // The bridge itself has no neighbours to learn of and no spanning tree to wait for.
+    // The bridge needs no learning and no spanning tree.
     commands.ip_batch += formatString(
         "link add br%d mtu %d type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
         "link set br%d up\n",

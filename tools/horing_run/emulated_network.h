@@ -1,10 +1,9 @@
 #pragma once
 // Several emulated nodes on one machine, joined by links of a given speed.
 //
-// Node i has on each rail k an interface r<k> with the address 10.77.k.(i+1), whose other end is a port of
-// the rail's bridge in a namespace of its own. Each link is shaped at both ends, so in both directions.
-// Nothing has a name outside, so any number of them exist side by side, and nothing survives the process that
-// made them.
+// Node i has on each rail k an interface r<k> with the address 10.77.k.(i+1), whose other end is a port of the rail's bridge in a namespace
+// of its own. Each link is shaped at both ends, so in both directions. Nothing has a name outside, so any number of networks can coexist,
+// and nothing survives the process that made them.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,15 +39,15 @@ class EmulatedNetwork {
 
   const NetworkSpec& spec() const { return spec_; }
   const IsolatedNode& node(int index) const { return *nodes_[static_cast<size_t>(index)]; }
-  // Of any link; 0: none is shaped.
+  // The slowest rate of any link; 0: none is shaped.
   int slowestRate() const;
   std::string address(int node, int rail) const;
   std::string interface(int rail) const;
 
-  // From now on the links of the node have that speed, in both directions. It had one, and has one now.
+  // Changes the speed of the node's links, in both directions. Only from one rate to another.
   Status setRate(int node, int rate_mbit);
 
-  // What has crossed each interface since it was made, by node and rail, headers included.
+  // The bytes that crossed each interface since it was made, by node and rail, including headers.
   Result<std::vector<InterfaceCounters>> readCounters() const;
 
  private:

@@ -18,10 +18,9 @@ namespace horing::run {
 namespace {
 
 [[noreturn]] void keepWatch(Pipe& news) {
-  // Else this process itself would keep the pipe open.
+  // Otherwise this process itself would keep the pipe open.
   news.writer.reset();
-  // A session of its own: neither the terminal's signals nor those to horing-run's process group shall end
-  // it.
+  // A separate session: neither the terminal's signals nor signals to horing-run's process group may end it.
   setsid();
   prctl(PR_SET_NAME, "horing-guard");
   const int nowhere = open("/dev/null", O_RDWR);

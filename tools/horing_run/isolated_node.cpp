@@ -32,14 +32,13 @@ Status mountPrivateFiles(const IsolatedNode::Spec& spec) {
   mkdir("/dev/shm", 01777);
   if (mount("horing", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, size.empty() ? nullptr : size.c_str()) != 0)
     return systemError(errno, "mounting the node's /dev/shm");
-  // Best effort, since a container may forbid both: without them the outer ones stay visible, which ranks can
-  // live with.
+  // Best effort, since a container may forbid both mounts: then the outer ones stay visible, which is harmless.
   mount("horing", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
   mount("horing", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
   return {};
 }
 
-// Process 1 collects what its node's ranks leave behind.
+// Process 1 reaps orphans of its node's ranks.
 [[noreturn]] void reapForever() {
   sigset_t child_ended;
   sigemptyset(&child_ended);
@@ -62,7 +61,7 @@ Status mountPrivateFiles(const IsolatedNode::Spec& spec) {
   sendStatus(answer, status);
   close(answer);
   if (!status.ok()) _exit(1);
-  // Nobody who waits for the end of horing-run's output shall wait for this process.
+  // A reader of horing-run's output must not wait for this process.
   const int nowhere = open("/dev/null", O_RDWR);
   for (int fd = 0; fd <= 2; ++fd) dup2(nowhere, fd);
   syscall(SYS_close_range, 3U, ~0U, 0U);
@@ -112,7 +111,7 @@ IsolatedNode::~IsolatedNode() {
 
 Status IsolatedNode::enter() const {
   const std::unique_ptr<char, decltype(&free)> folder(getcwd(nullptr, 0), &free);
-  // Who shares root and current folder with another thread, such as one of a sanitizer's, may not change mounts.
+  // A process that shares root and current folder with another thread, such as a sanitizer's, cannot change mounts.
   if (unshare(CLONE_FS) != 0) return systemError(errno, "leaving the shared root folder");
   if (setns(network_.get(), 0) != 0) return systemError(errno, "entering the node's network");
   for (const Fd& space : others_)

@@ -1,5 +1,5 @@
 #pragma once
-// One emulated node: a process that does nothing but hold a set of namespaces.
+// One emulated node: a process that only holds a set of namespaces.
 #include <sys/types.h>
 
 #include <memory>
@@ -43,7 +43,7 @@ class IsolatedNode {
 
   pid_t pid_ = -1;
   Fd network_;
-  // Those to enter in this order; the mount namespace last, since /proc changes with it.
+  // The namespaces to enter in this order; the mount namespace last, since /proc changes with it.
   std::vector<Fd> others_;
 };
 

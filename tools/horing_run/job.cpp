@@ -43,7 +43,7 @@ BlockedSignals::BlockedSignals() {
   sigaddset(&blocked, SIGCHLD);
   sigprocmask(SIG_BLOCK, &blocked, &previous_);
   fd_ = Fd(signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
-  // Whoever stops reading our output must not end the run half way.
+  // A reader that closes the output must not end the run.
   signal(SIGPIPE, SIG_IGN);
 }
 
@@ -65,8 +65,7 @@ Job::Job(const Options& options, const BlockedSignals& signals, EmulatedNetwork*
       placements_(placeRanks(options.ranks_of_node)) {}
 
 Job::~Job() {
-  // What a rank has started may outlive it; its process group still has its number, since no rank was reaped
-  // yet.
+  // A rank's children may outlive it; its process group still has its number, since no rank was reaped yet.
   signalAll(SIGKILL);
   for (const Rank& rank : ranks_) kill(-rank.pid, SIGKILL);
   std::vector<pid_t> groups;
@@ -74,7 +73,7 @@ Job::~Job() {
     waitpid(rank.pid, nullptr, rank.ended ? 0 : WNOHANG);
     groups.push_back(rank.pid);
   }
-  // The memory of nodes goes with them.
+  // Emulated nodes have their own memory, which ends with them.
   if (!network_) removeLeftovers(groups);
 }
 
@@ -118,8 +117,7 @@ Status Job::startRank(const Placement& place, const Rendezvous& rendezvous) {
     spec.output = output.get();
     spec.error = error.get();
   }
-  // Rank 0 may be fed through a pipe or a file. A terminal stays with us: ranks in groups of their own
-  // are stopped when they read it.
+  // Rank 0 may read a pipe or a file. It does not get a terminal: ranks in separate process groups are stopped when they read it.
   const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (place.rank != 0 || isatty(STDIN_FILENO)) spec.input = nothing.get();
   HORING_ASSIGN(const pid_t pid, spawn(spec));
@@ -164,7 +162,7 @@ void Job::handleSignal(int signal_number) {
     signalAll(signal_number);
     return;
   }
-  if (ending_) {  // whoever asks twice is in a hurry
+  if (ending_) {  // a second request ends at once
     kill_at_ = Clock::now();
     return;
   }
@@ -172,8 +170,8 @@ void Job::handleSignal(int signal_number) {
   endAll(128 + signal_number, signal_number);
 }
 
-// Ctrl-Z. Ranks are in groups of their own, where the terminal's signal does not come: they stop first and go on with this process, and no
-// deadline of the run passes meanwhile.
+// Ctrl-Z. Ranks are in separate process groups, which do not get the terminal's signal: they are stopped first and continued with this
+// process, and no deadline of the run passes meanwhile.
 void Job::pause() {
   const Clock::time_point stopped_at = Clock::now();
   signalAll(SIGSTOP);
@@ -203,7 +201,7 @@ void Job::collectEnded() {
 
 void Job::noteFailures(const std::vector<const Rank*>& failed) {
   if (ending_ && options_.on_failure == OnFailure::kEndAll) return;  // consequences
-  // Of those that ended at once, one that a signal ended is the likelier cause.
+  // If several ended at the same time, a rank killed by a signal is the likelier cause.
   const Rank& first = **std::max_element(failed.begin(), failed.end(), [](const Rank* a, const Rank* b) {
     return (a->code > 128) < (b->code > 128);
   });

@@ -25,8 +25,7 @@ constexpr int kTimeoutExitCode = 124;
 // When --rate-at failed, as for nodes that cannot be made.
 constexpr int kRateChangeExitCode = 3;
 
-// Blocks the signals that horing-run passes on, and so must exist before anything is started, and restores
-// them.
+// Blocks the signals that horing-run forwards, so it must exist before anything is started; restores them in the destructor.
 class BlockedSignals {
  public:
   BlockedSignals();
@@ -34,7 +33,7 @@ class BlockedSignals {
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
 
-  // As it was before.
+  // The signal mask from before.
   const sigset_t& previous() const { return previous_; }
   // Readable when one has arrived.
   int fd() const { return fd_.get(); }
@@ -57,7 +56,7 @@ class Job {
 
   // Starts every rank.
   Status start();
-  // Waits for all of them, forwarding signals and output; returns the exit code of the run.
+  // Waits for all ranks, forwarding signals and output; returns the exit code of the run.
   int wait();
 
  private:
@@ -92,14 +91,14 @@ class Job {
   const BlockedSignals& signals_;
   EmulatedNetwork* network_;
   std::vector<Placement> placements_;
-  std::vector<Cpus> cpus_;  // to which ranks are bound; empty: they are not
+  std::vector<Cpus> cpus_;  // the CPUs that ranks are bound to; empty: unbound
   std::unique_ptr<Guard> guard_;
   Rendezvous rendezvous_;
   TaggedOutput output_;
   std::vector<Rank> ranks_;
   Clock::time_point started_at_;
   Clock::time_point timeout_at_ = Clock::time_point::max();
-  // Of the next of the options' rate changes.
+  // The time of the next rate change.
   Clock::time_point rate_change_at_ = Clock::time_point::max();
   size_t rate_changes_done_ = 0;
   // Set when the ranks are being ended.

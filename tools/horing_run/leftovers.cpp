@@ -13,7 +13,7 @@
 namespace horing::run {
 
 namespace {
-// Some containers have nobody who collects the dead, and then their groups never empty.
+// In containers without an init process that reaps, process groups never become empty.
 constexpr int64_t kVanishMs = 2000;
 constexpr int kPauseMs = 2;
 }  // namespace
@@ -24,7 +24,7 @@ void removeLeftovers(std::span<const pid_t> groups) {
   const auto lives = [](pid_t group) { return kill(-group, 0) == 0; };
   while (std::any_of(groups.begin(), groups.end(), lives) && !deadline.passed()) ::poll(nullptr, 0, kPauseMs);
   const Result<Config> config = Config::fromLookup([](const char* name) { return std::getenv(name); });
-  // With a variable that horing does not take, no rank got as far as making a file.
+  // With an invalid variable, no rank has made a file.
   if (config.ok()) removeShmLeftovers(config.value().shm_dir);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What ranks leave in shared memory when they are killed.
+// Removes shared memory of killed ranks.
 #include <sys/types.h>
 
 #include <span>

@@ -1,11 +1,11 @@
 #pragma once
-// Programs made for NCCL, on horing.
+// Runs programs built for NCCL on horing.
 #include "base/status.h"
 
 namespace horing::run {
 
-// Whatever this process starts from now on gets our libnccl.so.2 where it asks for one (LD_AUDIT). Errors: the library is not beside
-// this program's.
+// Programs that this process starts from now on load horing's libnccl.so.2 in place of any other (LD_AUDIT). Errors: the library is not
+// found beside this program.
 Status offerNccl();
 
 }  // namespace horing::run

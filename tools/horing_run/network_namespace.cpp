@@ -42,8 +42,7 @@ Status enterUserNamespace() {
   return writeFile("/proc/self/uid_map", "0 " + std::to_string(user) + " 1");
 }
 
-// A memory file is input and output of the tools: unlike a pipe it never fills up, so nobody waits for
-// anybody.
+// A memory file is input and output of the tools: unlike a pipe it never fills up, so nothing can block.
 Result<Fd> memoryFile(const std::string& text) {
   Fd file(memfd_create("horing-run", MFD_CLOEXEC));
   if (!file.valid()) return systemError(errno, "making a memory file");
@@ -108,8 +107,8 @@ Status gainNamespacePrivileges() {
 }
 
 Result<Fd> makeNetworkNamespace() {
-  // A user namespace cannot return to the network it came from, so a child makes the namespace and hands it
-  // over by staying alive until this process has opened it.
+  // A process with a user namespace cannot return to its original network, so a child makes the namespace and stays alive until this
+  // process has opened it.
   HORING_ASSIGN(Pipe made, makePipe());
   HORING_ASSIGN(Pipe opened, makePipe());
   const Fd self = openSelf();

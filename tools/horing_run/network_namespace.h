@@ -1,5 +1,5 @@
 #pragma once
-// Network namespaces that are held by descriptors and processes alone, and commands run inside them.
+// Network namespaces that only descriptors and processes hold, and commands that run inside them.
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,10 +17,9 @@ Status gainNamespacePrivileges();
 // A namespace with nothing in it; gone when the last descriptor is closed.
 Result<Fd> makeNetworkNamespace();
 
-// What to do inside a network namespace, in this order.
+// Commands to run inside a network namespace, in this order.
 struct NetworkCommands {
-  // File below /proc/sys/net (such as "ipv4/tcp_rmem") and its new value. Best effort: what cannot be set is
-  // skipped.
+  // File below /proc/sys/net (such as "ipv4/tcp_rmem") and its new value. Best effort: settings that fail are skipped.
   std::vector<std::pair<std::string, std::string>> settings;
   // Text for `ip -batch` and for `tc -batch`; empty: not run.
   std::string ip_batch;

@@ -164,7 +164,7 @@ void declare(CLI::App& app, Options& options) {
       "Make two emulated nodes, remove them, and say whether that worked");
 }
 
-// Lets -n, --nodes, --rate and --ranks-per-node say the same, or says why they do not; empty when all is well.
+// Reconciles -n, --nodes, --rate and --ranks-per-node; returns the contradiction, or "".
 std::string reconcileNodes(const CLI::App& app, Options& options) {
   const std::vector<int>& given = options.ranks_of_node;
   if (!given.empty()) {
@@ -172,8 +172,8 @@ std::string reconcileNodes(const CLI::App& app, Options& options) {
     const int nodes = static_cast<int>(given.size());
     if ((app.count("--ranks") > 0 && options.ranks != ranks) ||
         (app.count("--nodes") > 0 && options.nodes != nodes))
-      return "--ranks-per-node speaks of " + std::to_string(ranks) + " ranks on " + std::to_string(nodes) +
-             " nodes: -n or --nodes says otherwise";
+      return "--ranks-per-node has " + std::to_string(ranks) + " ranks on " + std::to_string(nodes) +
+             " nodes: conflicts with -n or --nodes";
     options.ranks = ranks;
     options.nodes = nodes;
   }
@@ -207,7 +207,7 @@ std::string reconcileRates(Options& options) {
   return "";
 }
 
-// What CLI11 cannot check by itself; empty when all is well.
+// Checks that CLI11 cannot do; returns the error, or "".
 std::string findMisuse(const CLI::App& app, Options& options) {
   if (options.action == Action::kCheckNodes) return "";
   if (options.command.empty()) return "no command given: horing-run -n RANKS -- COMMAND";
@@ -229,7 +229,7 @@ ParseOutcome parseOptions(int argc, char** argv) {
   CLI::App app(kDescription, "horing-run");
   app.formatter(std::make_shared<UsageFormatter>());
   app.footer(kFooter);
-  // The first word that is no option begins the command; its own options are none of ours.
+  // The first word that is not an option begins the command, whose options are not parsed.
   app.prefix_command();
   declare(app, options);
   try {

@@ -1,5 +1,5 @@
 #pragma once
-// What the user asked of horing-run.
+// The command line of horing-run.
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ enum class BindTo { kNone, kCore };
 enum class Output { kAsIs, kTagged };
 enum class Action { kRun, kCheckNodes };
 
-// From so many seconds after the start on, the links of a node have another speed.
+// Changes the speed of a node's links this many seconds after the start.
 struct RateChange {
   double at_s = 0;
   int node = 0;
@@ -29,9 +29,9 @@ struct Options {
   int ranks = 1;
   // Emulated nodes; 0: all ranks run on this machine as it is.
   int nodes = 0;
-  // Ranks of each node; one entry with all of them where there are no emulated nodes.
+  // Ranks of each node; one entry with all ranks if there are no emulated nodes.
   std::vector<int> ranks_of_node;
-  // Nobody said how many each node has.
+  // The user did not give the ranks of each node.
   bool spreads_ranks = false;
   // Speed of the links of each node in each direction; 0: unshaped. As many as nodes.
   std::vector<int> rates_mbit;
@@ -41,7 +41,7 @@ struct Options {
   int rails = 1;
   // Size of each node's /dev/shm; 0: the kernel's default (half of the memory).
   int shm_mib = 0;
-  // Where ranks may run: where horing-run may, or each on a core.
+  // The CPUs of ranks: the CPUs of horing-run, or a core each.
   BindTo bind_to = BindTo::kNone;
   // Everything is ended after this many seconds; 0: never.
   double timeout_s = 0;
@@ -49,7 +49,7 @@ struct Options {
   double grace_s = 5;
   OnFailure on_failure = OnFailure::kEndAll;
   Output output = Output::kAsIs;
-  // Whether whoever asks for libnccl.so.2 gets this project's.
+  // Whether to replace libnccl.so.2 by horing's.
   bool nccl = false;
   // Where the byte counters of the nodes' interfaces go as JSON; empty: nowhere.
   std::string report_path;

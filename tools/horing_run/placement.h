@@ -1,5 +1,5 @@
 #pragma once
-// Which node a rank runs on: blocks of neighbouring ranks.
+// The node of each rank: blocks of consecutive ranks.
 #include <vector>
 
 namespace horing::run {
@@ -11,7 +11,7 @@ struct Placement {
   int local_size = 0;
 };
 
-// How many ranks each node has; where that does not divide, the first nodes have one more. Precondition: 1 <= nodes <= ranks.
+// The ranks of each node; if the number does not divide, the first nodes have one more. Precondition: 1 <= nodes <= ranks.
 inline std::vector<int> spreadEvenly(int ranks, int nodes) {
   std::vector<int> ranks_of_node;
   for (int node = 0; node < nodes; ++node)

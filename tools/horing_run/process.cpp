@@ -25,7 +25,7 @@ Fd openSelf() {
 void dieWithParent(int parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (parent < 0) return;
-  // It may have ended before prctl(): then nobody would ever send the signal.
+  // The parent may have ended before prctl(): then the signal would never be sent.
   pollfd ended{parent, POLLIN, 0};
   if (poll(&ended, 1, 0) > 0) _exit(1);
 }

@@ -1,6 +1,5 @@
 #pragma once
-// Small pieces that every child process of horing-run is made of. horing-run has one thread, so a forked
-// child may use the heap.
+// Helpers for child processes of horing-run. horing-run has one thread, so a forked child may use the heap.
 #include <sys/types.h>
 
 #include <chrono>
@@ -13,11 +12,10 @@
 
 namespace horing::run {
 
-// A handle of the calling process; invalid where the kernel has none (before Linux 5.3).
+// A pidfd of the calling process; invalid if the kernel has none (before Linux 5.3).
 Fd openSelf();
 
-// In a child: it gets SIGKILL when the process behind `parent` (of openSelf()) ends, even if that was a
-// moment ago.
+// In a child: requests SIGKILL when the process behind `parent` (of openSelf()) ends, even if it has ended already.
 void dieWithParent(int parent);
 
 // Forks; the child runs `body`, dies with this process, and ends with the Status that `body` returned. Waits
@@ -25,8 +23,7 @@ void dieWithParent(int parent);
 Status runInChild(const std::string& what, std::chrono::milliseconds timeout,
                   const std::function<Status()>& body);
 
-// In a child that is about to execute another program, or has done all it had to: messages of a Status cross
-// the process boundary through a pipe as "CODE TEXT".
+// In a child that is about to execute another program, or is done: sends a Status through a pipe as "CODE TEXT".
 void sendStatus(int fd, const Status& status);
 // Reads until the other end closes. Nothing sent means ok. At most `timeout`.
 Status receiveStatus(int fd, std::chrono::milliseconds timeout);
@@ -41,7 +38,7 @@ Result<Pipe> makePipe();
 // Waits for the end of a child, at most `timeout`; returns its wait status as of waitpid().
 Result<int> waitForChild(pid_t pid, std::chrono::milliseconds timeout);
 
-// Where `program` lies on PATH or in the system folders that an ordinary user's PATH lacks; empty if nowhere.
+// The path of `program` on PATH or in the system folders that an ordinary user's PATH lacks; empty: not found.
 std::string findProgram(const std::string& program);
 
 // Arguments in the form that execv() wants; valid as long as `words` is.

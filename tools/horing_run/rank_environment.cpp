@@ -75,7 +75,7 @@ std::vector<std::string> rankEnvironment(const Placement& place, int world_size,
                                          const EmulatedNetwork* network) {
   std::vector<std::string> environment;
   for (char** entry = environ; entry && *entry; ++entry) {
-    // An outer run's variables must not be taken for this one's.
+    // The variables of an enclosing run must not be inherited.
     if (!std::string_view(*entry).starts_with("HORING_RUN_")) environment.emplace_back(*entry);
   }
   setVariable(environment, "RANK", std::to_string(place.rank));

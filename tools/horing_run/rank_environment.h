@@ -12,14 +12,14 @@ namespace horing::run {
 
 // The same for all ranks of a run.
 struct Rendezvous {
-  // Where rank 0 listens: for communicators at root (host:port), for PyTorch's rendezvous at master_port.
+  // The addresses of rank 0: root (host:port) for communicators, master_port for PyTorch's rendezvous.
   std::string host;
   std::string root;
   int master_port = 0;
-  // 64 hex digits of 32 random bytes. Only the ranks get to see it.
+  // 64 hex digits of 32 random bytes, visible to the ranks only.
   std::string secret;
-  // Hold the ports on this machine, without listening on them, so that no other program is given them meanwhile;
-  // rank 0 can still bind them with SO_REUSEADDR. Invalid on an emulated network, where nobody else is.
+  // Reserve the ports on this machine, without listening, so that no other program gets them meanwhile; rank 0 can still bind them with
+  // SO_REUSEADDR. Invalid on an emulated network, where there are no other programs.
   Fd port_holder;
   Fd master_port_holder;
 };

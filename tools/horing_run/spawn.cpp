@@ -20,8 +20,8 @@ constexpr std::chrono::milliseconds kSpawnTimeout{30000};
 // execvpe() searches the PATH of the caller, which is also the rank's.
 [[noreturn]] void becomeCommand(const SpawnSpec& spec, int parent, int answer) {
   dieWithParent(parent);
-  // In a group of its own, to be ended with all that it starts, but not in a session: the kernel shares a core between sessions
-  // (sched_autogroup), and who yields it to ranks of others keeps it. Ranks that share cores were 1.6 x slower so.
+  // In a separate process group, to be ended with its children, but not in a separate session: the kernel divides a core among sessions
+  // (sched_autogroup), so that yielding to a rank of another session has no effect. Ranks that share cores were 1.6 x slower with sessions.
   setpgid(0, 0);
   if (spec.guard) spec.guard->watchMyGroup();
   if (const Status bound = spec.cpus.empty() ? Status() : bindTo(spec.cpus); !bound.ok()) {
@@ -43,8 +43,8 @@ constexpr std::chrono::milliseconds kSpawnTimeout{30000};
   _exit(127);
 }
 
-// The child that enters the node is not in its pid namespace itself; its child is, and CLONE_PARENT makes
-// that one a child of horing-run, which can so wait for it.
+// The child that enters the node is not in its pid namespace itself; its child is, and CLONE_PARENT makes it a child of horing-run, which
+// can then wait for it.
 [[noreturn]] void becomeCommandOnNode(const SpawnSpec& spec, int parent, const Pipe& answer, int pid_writer) {
   dieWithParent(parent);
   const Status entered = spec.node->enter();
@@ -92,7 +92,7 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
   const Fd self = openSelf();
   HORING_ASSIGN(const pid_t pid,
                 spec.node ? spawnOnNode(spec, self.get(), answer) : spawnHere(spec, self.get(), answer));
-  // Closed on exec: silence means that the command runs.
+  // Closed on exec: no message means that the command runs.
   const Status started = receiveStatus(answer.reader.get(), kSpawnTimeout);
   if (started.ok()) return pid;
   kill(pid, SIGKILL);

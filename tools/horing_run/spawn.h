@@ -19,15 +19,15 @@ struct SpawnSpec {
   std::vector<std::string> environment;
   // Where to run; null: on this machine as it is.
   const IsolatedNode* node = nullptr;
-  // What it may run on; empty: what this process may.
+  // The CPUs of the rank; empty: the CPUs of this process.
   Cpus cpus;
-  // Ends the rank's process group when horing-run is killed; not needed on a node, whose end is that of all in it.
+  // Ends the rank's process group when horing-run is killed; not needed on a node, whose end kills all its processes.
   const Guard* guard = nullptr;
   // Descriptors that become the rank's standard input, output and error.
   int input = 0;
   int output = 1;
   int error = 2;
-  // The signals that the rank shall have blocked.
+  // The signal mask of the rank.
   sigset_t signal_mask{};
 };
 

@@ -73,7 +73,7 @@ void TaggedOutput::writeLine(const Stream& stream, const std::string& line) {
   while (written < text.size()) {
     const ssize_t n = write(stream.target, text.data() + written, text.size() - written);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // nobody reads any more: the ranks run on all the same
+    if (n <= 0) return;  // the reader is gone: the ranks continue
     written += static_cast<size_t>(n);
   }
 }

@@ -1,10 +1,9 @@
 #pragma once
 // The shaping of one end of an emulated link, as text for `ip -batch` and `tc -batch`.
 //
-// Two token buckets (HTB): the rate with a bucket of 1 ms, so that a timer that fires late is made up for,
-// and a ceiling of 105 % of the rate with a small bucket, which is all that an idle link lets through for
-// free. Below them a queue of 20 ms counted in bytes. A packet larger than the small bucket would be handed
-// over whole, so the device's segmentation offload is limited to that bucket.
+// Two token buckets (HTB): the rate with a bucket of 1 ms, so that late timers are compensated, and a ceiling of 105 % of the rate with a
+// small bucket, which limits the burst of an idle link. Below them a queue of 20 ms counted in bytes. A packet larger than the small bucket
+// would be handed over whole, so the device's segmentation offload is limited to that bucket.
 #include <cstdint>
 #include <string>
 
@@ -28,7 +27,7 @@ TrafficShape shapeForRate(int rate_mbit);
 // One line for `ip -batch`, and the lines for `tc -batch`, that shape what leaves `device`.
 std::string offloadCommand(const std::string& device, const TrafficShape& shape);
 std::string shapeCommands(const std::string& device, const TrafficShape& shape);
-// The lines for `tc -batch` that change it.
+// The lines for `tc -batch` that change the rate.
 std::string reshapeCommands(const std::string& device, const TrafficShape& shape);
 
 }  // namespace horing::run

@@ -8,16 +8,16 @@ namespace horing {
 
 struct Curve {
   std::string name;
-  // x > 0. A point that could not be had is left out.
+  // x > 0. Missing points are omitted.
   std::vector<std::pair<double, double>> points;
-  std::vector<double> circled = {};  // the x of points that are better than those of other curves
+  std::vector<double> circled = {};  // the x of points that are better than the points of other curves
   size_t colour = 0;                 // below kMaxColours
   bool is_dashed = false;
   bool is_wide = false;                                     // and pale: lies below the others
   std::vector<std::pair<double, std::string>> labels = {};  // beside the points at these x
 };
 
-// Where something holds, as a bar above the x axis, or, from == to, a line across the plot.
+// A range in which a property holds, as a bar above the x axis, or, if from == to, a line across the plot.
 struct Span {
   double from = 0, to = 0;
   std::string name;
@@ -33,7 +33,7 @@ struct Chart {
   bool y_is_logarithmic = false;
   double y_least = 0;  // of a linear axis
   double y_most = 0;   // 0: as the points need
-  // Marks off what others published; none if equal.
+  // A band of published values; none if equal.
   double band_least = 0, band_most = 0;
   std::string band_name;
   std::vector<Span> spans;

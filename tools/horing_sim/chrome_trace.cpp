@@ -54,7 +54,7 @@ class TraceWriter {
     return static_cast<int32_t>(std::max<size_t>(ranks, 1));
   }
 
-  // Tracks of connections come after those of lanes.
+  // Tracks of connections come after the tracks of lanes.
   int32_t trackOf(int32_t wire) const { return network_.lanesOfRank() + wire; }
 
   void nameTracks() {

@@ -9,8 +9,8 @@ namespace horing {
 
 inline constexpr int64_t kMostTraceEvents = 2'000'000;  // some 200 MB, which Perfetto still opens
 
-// Of a prediction with records. Of the first ranks only, at least one, where all of them have more than so many events; then a mark at
-// the beginning says so.
+// For a prediction with records. If all ranks together have more than `most_events` events, only the first ranks are shown, at least one,
+// and a mark at the beginning says so.
 Result<std::string> chromeTrace(const Prediction& prediction, int64_t most_events = kMostTraceEvents);
 
 }  // namespace horing

@@ -19,7 +19,7 @@ struct Series {
   double rate = 0;  // 0: the machine's
   std::string name;
   std::map<double, Prediction> at;  // without schedules
-  std::string refusal;              // why it could not run, the first time
+  std::string refusal;              // the first reason why it could not run
 
   bool isSelected() const { return algorithm == kSelected; }
 };
@@ -56,10 +56,10 @@ void keep(Series& series, double x, const Result<Prediction>& prediction) {
   series.at[x].schedules.reset();
 }
 
-// Of one simulation: what takes longer is no candidate. Some seconds, for all of them.
+// Of one simulation: algorithms that take longer are not candidates. Some seconds in total.
 constexpr int64_t kMostCandidateWork = 20'000'000;
 
-// What is picked at each of `sizes` on this machine.
+// The selected algorithm at each of `sizes` on this machine.
 void fillSelected(const Question& question, const std::vector<uint64_t>& sizes, Series& series,
                   const std::function<double(uint64_t)>& x_of) {
   SelectionQuestion asked;
@@ -115,7 +115,7 @@ std::vector<double> xsOf(const Comparison& comparison) {
   return {comparison.sizes.begin(), comparison.sizes.end()};
 }
 
-// Of those at one speed: the others are of another machine.
+// Among series with the same rate: the others are for other machines.
 Picoseconds fastestAt(const std::vector<Series>& all, double rate, double x) {
   Picoseconds fastest = INT64_MAX;
   for (const Series& series : all)
@@ -124,7 +124,7 @@ Picoseconds fastestAt(const std::vector<Series>& all, double rate, double x) {
   return fastest;
 }
 
-// The nodes, of those that were asked for, at which something holds.
+// The node counts at which a property holds.
 std::string nodesText(const std::vector<double>& nodes) {
   std::string text;
   for (const double at : nodes) text += formatString("%s%.0f", text.empty() ? "" : ", ", at);
@@ -134,11 +134,13 @@ std::string nodesText(const std::vector<double>& nodes) {
 // At one speed.
 struct OuterRing {
   std::string speed;            // empty: the machine's
-  std::vector<double> reaches;  // where nothing keeps it from the wire
-  std::vector<double> waits;    // where its rows do, though one of them takes less than a hop
-  double left_at = 0;  // where what is selected has another outer pattern, the first time; 0: nowhere
+  std::vector<double> reaches;  // node counts at which nothing limits it but the wire
+  std::vector<double>
+      waits;  // node counts limited by rows inside nodes, though one row takes less than a hop
+  double left_at =
+      0;  // the first node count at which the selected algorithm has another outer pattern; 0: none
   std::string left_for;
-  bool is_selected = false;  // there is something selected
+  bool is_selected = false;  // whether kSelected is among the series
 };
 
 OuterRing outerRingAt(const std::vector<Series>& all, double rate) {
@@ -163,7 +165,7 @@ OuterRing outerRingAt(const std::vector<Series>& all, double rate) {
   return found;
 }
 
-// What each series of outer rings has there, the least of it.
+// The least efficiency of each outer-ring series at these node counts.
 std::string efficienciesAt(const std::vector<Series>& all, double rate, const std::vector<double>& nodes) {
   std::string text;
   for (const Series& series : all) {
@@ -260,7 +262,7 @@ std::string machineNote(const MachineModel& machine, const std::vector<double>& 
                       rate.c_str(), machine.inside.latency_us, machine.inside.gbytes_per_s);
 }
 
-// Where the outer ring ought to reach the wire, and where selection leaves it.
+// The node counts at which the outer ring should reach the wire bound, and at which the selection leaves it.
 std::vector<Span> spansOf(const std::vector<Series>& all, const std::vector<double>& rates) {
   std::vector<Span> spans;
   for (const double rate : rates) {

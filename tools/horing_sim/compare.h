@@ -1,5 +1,5 @@
 #pragma once
-// Algorithms beside each other: over the size of the vector, over the number of nodes, and against the paper.
+// Compares algorithms over the size of the vector, over the number of nodes, and against the paper.
 #include <string>
 #include <vector>
 
@@ -8,11 +8,11 @@
 
 namespace horing {
 
-// In place of an algorithm: what the library picks of itself on such a machine (HORING_SELECTION=auto), each time another.
+// In place of an algorithm: the library's own choice on the machine (HORING_SELECTION=auto), for each point.
 inline constexpr const char* kSelected = "selected";
 
 struct Comparison {
-  Question question;  // its algorithm, and what is swept, are of no meaning
+  Question question;  // its algorithm and the swept parameter are ignored
   std::vector<std::string> algorithms;
   enum class Over : uint8_t { kSize, kNodes } over = Over::kSize;
   std::vector<uint64_t> sizes;
@@ -26,14 +26,14 @@ struct ComparisonReport {
   Chart chart;
 };
 
-// Time over the wire bound of each algorithm at each point, and the best; over nodes it is drawn as efficiency, bound / time, with
-// where the outer ring ought to reach the wire (outer_ring.h) and where kSelected leaves it.
-// Algorithms that cannot run at a point are left out there. Errors: an algorithm that there is not, or that can run nowhere.
+// Time over the wire bound of each algorithm at each point, and the best; over nodes it is drawn as efficiency, bound / time, with the
+// ranges in which the outer ring should reach the wire bound (outer_ring.h) and kSelected leaves it. Algorithms that cannot run at a point
+// are omitted there. Errors: an algorithm that is unknown, or cannot run at any point.
 Result<ComparisonReport> compare(const Comparison& comparison);
 
-// All-gather of 1 GB on 2 to 16 nodes of 8 GPUs, ring against ho_ring, beside what the paper (arXiv 2310.06003) measured:
-// 25.2 to 39.7 % more bandwidth on 16 to 128 A100, 2400 Gbit/s between the GPUs of a node and 100 Gbit/s between nodes; and
-// what explains the difference.
+// All-gather of 1 GB on 2 to 16 nodes of 8 GPUs, ring against ho_ring, compared with the paper's measurements (arXiv 2310.06003): 25.2 to
+// 39.7 % more bandwidth on 16 to 128 A100, 2400 Gbit/s between the GPUs of a node and 100 Gbit/s between nodes; and an explanation of the
+// difference.
 Result<ComparisonReport> compareWithPaper(const Pipelining& pipelining);
 
 }  // namespace horing

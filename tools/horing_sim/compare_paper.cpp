@@ -6,8 +6,8 @@ namespace horing {
 
 namespace {
 
-// What the paper does not say: how many NICs the rings of a node use. A ring on each of eight NICs is one ring over a NIC that is
-// eight times as fast.
+// The paper does not state how many NICs the rings of a node use. A ring on each of eight NICs equals one ring over a NIC that is eight
+// times as fast.
 struct PaperCase {
   const char* name;
   double gbytes_per_s;

@@ -76,7 +76,7 @@ class RankWriter {
       for (const Source& source : step.sources) {
         if (takesMessage(source)) {
           receive(label, source.index, lane_number, bytes);
-          // One after another, or LogGOPSim begins with a crowd of them and loses some.
+          // In sequence: LogGOPSim loses operations if it starts with many at once.
           if (before > 0) require(labels_, before);
         }
         if (source.kind == Source::Kind::kScratch && source.index < kMaxScratch)
@@ -99,7 +99,7 @@ class RankWriter {
   int32_t nicTo(int32_t peer) const {
     return network_.folding().nodeOf(peer) == network_.folding().nodeOf(schedule_.position) ? 1 : 0;
   }
-  // Of no bytes there are no messages.
+  // GOAL has no messages without bytes.
   static size_t atLeastOne(size_t bytes) { return bytes > 0 ? bytes : 1; }
   void receive(int32_t label, int32_t peer, int32_t tag, size_t bytes) {
     text_ += formatString("l%d: recv %zub from %d tag %d nic %d\n", ++labels_, atLeastOne(bytes), peer, tag,

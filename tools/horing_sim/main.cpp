@@ -1,4 +1,4 @@
-// horing-sim: predicts how long collectives take on machines that nobody here owns.
+// horing-sim: predicts the time of collectives on machines that the user describes.
 #include <iostream>
 
 #include "chrome_trace.h"
@@ -17,7 +17,7 @@ Status writeResult(const std::string& path, const Result<std::string>& text) {
   return writeFile(path, text.value());
 }
 
-// Records take memory: kept where they are asked for, and for a critical path that is quickly had.
+// Records take memory: kept on request, and for a critical path of a small simulation.
 constexpr int64_t kSlicesRecordedUnasked = 4'000'000;
 
 Result<Prediction> predictWithRecords(const SimOptions& options) {

@@ -38,7 +38,7 @@ Bytes are those of the whole vector: what all ranks reduce, or have gathered in 
 MB and GB powers of 1000. Algorithms: 'horing-plan list'. What the model covers and leaves out: src/sim/README.md.
 Exit code: 0; 1 if nothing can be predicted; 2 for a wrong command line.)";
 
-// Text of options that need a second look.
+// Text of options that are parsed later.
 struct Raw {
   std::string collective = "all_reduce";
   std::string bytes = "1GiB";
@@ -74,7 +74,7 @@ void addMachine(CLI::App& command, Raw& raw) {
       .add_option("--intra-gbytes", raw.intra_rate,
                   "Rate of each rank's port inside a node, each way, in 10^9 bytes per second (default: 200)")
       ->check(CLI::Range(0.0, 1e9));
-  command.add_option("--nic", raw.nic, "Who has a NIC: each 'rank' (default) or each 'node'")
+  command.add_option("--nic", raw.nic, "Owner of a NIC: each 'rank' (default) or each 'node'")
       ->check(CLI::IsMember({"rank", "node"}));
   command.add_option("--cores", raw.cores, "Cores per node (default: 0, one for each rank)")
       ->check(CLI::Range(0.0, 1e6));
@@ -141,7 +141,7 @@ MachineModel machineOf(const Raw& raw) {
   machine.between.gbytes_per_s = raw.inter_rate.value_or(machine.between.gbytes_per_s);
   machine.inside.latency_us = raw.intra_latency.value_or(machine.inside.latency_us);
   machine.inside.gbytes_per_s = raw.intra_rate.value_or(machine.inside.gbytes_per_s);
-  // What an option says of the links that the file leaves out is all that there is of them.
+  // An option for links that the file omits is their only description.
   if ((raw.inter_latency || raw.inter_rate) && machine.links == Links::kInside) machine.links = Links::kBoth;
   if ((raw.intra_latency || raw.intra_rate) && machine.links == Links::kBetween) machine.links = Links::kBoth;
   machine.cores = raw.cores.value_or(machine.cores);
@@ -172,7 +172,7 @@ void finish(const Raw& raw, SimOptions& options) {
   question.collective = collectiveOf(raw.collective);
   question.bytes = bytesOf("--bytes", raw.bytes);
   question.pipelining.slice_bytes = bytesOf("--slice-bytes", raw.slice_bytes);
-  // With window + 1 slots nothing deadlocks, but much waits for news of free ones.
+  // With window + 1 slots nothing deadlocks, but senders often wait for credits.
   question.pipelining.slots_inside = raw.slots.value_or(std::max(8, 2 * question.pipelining.window));
   question.pipelining.slots_between = raw.inter_slots.value_or(std::max(32, 2 * question.pipelining.window));
   question.ranks = raw.all_ranks || !options.goal_path.empty() ? Ranks::kAll : Ranks::kOneNodeIfEqual;
@@ -196,7 +196,7 @@ void addRun(CLI::App& run, SimOptions& options, Raw& raw) {
   addCall(run, raw, options.question.pipelining);
   run.add_option("-a,--algorithm", options.question.algorithm, "Which algorithm; see 'horing-plan list'")
       ->capture_default_str();
-  run.add_flag("--all-ranks", raw.all_ranks, "Simulate every rank, even if one node can stand for all");
+  run.add_flag("--all-ranks", raw.all_ranks, "Simulate every rank, even if one node can represent all");
   run.add_option(
       "--trace", options.trace_path,
       "Write a Chrome trace to this file, for https://ui.perfetto.dev; of the first ranks only if all "

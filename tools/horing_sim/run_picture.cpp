@@ -12,7 +12,9 @@ namespace horing {
 namespace {
 
 constexpr double kLeft = 190, kTop = 84, kWidth = 960, kRow = 17, kGap = 9, kFoot = 58;
-// Bars of one thing that are no further apart are drawn as one, and so are bars of several where all together are hardly wider than a line.
+constexpr double kTallest = 1600;
+constexpr double kRoom = kTallest - kTop - kRow - kGap - kFoot;
+// Adjacent bars of one kind are merged, and so are bars of several kinds that together are hardly wider than a line.
 constexpr double kLeastGap = 0.6, kLeastBar = 1.5;
 constexpr const char* kSeveral = "several steps";
 
@@ -37,7 +39,8 @@ class Picture {
       : prediction_(prediction),
         result_(prediction.result),
         network_(network),
-        ranks_(std::min(options.ranks, network.folding().simulatedRanks())),
+        ranks_(std::min({options.ranks, network.folding().simulatedRanks(),
+                         static_cast<int32_t>(kRoom / (network.lanesOfRank() * kRow + kGap))})),
         time_(std::max<Picoseconds>(prediction.result.time, 1)) {}
 
   std::string draw() {
@@ -71,7 +74,8 @@ class Picture {
     std::string note =
         prediction_.folding.folds() ? "one node, for all do the same" : "every rank was simulated";
     if (ranks_ < network_.folding().simulatedRanks())
-      note += formatString("; the first %d ranks are drawn", ranks_);
+      note +=
+          ranks_ == 1 ? "; the first rank is drawn" : formatString("; the first %d ranks are drawn", ranks_);
     if (prediction_.bound > 0) note += formatString("; %.3f x the wire bound", prediction_.overBound());
     svg_.text(20, 44, "note", note);
     for (int tick = 0; tick <= 10; ++tick) {
@@ -102,7 +106,7 @@ class Picture {
     for (const Bar& bar : bars) drawBar(bar, kTop, kRow - 2);
   }
 
-  // Joined to the one before where nobody could tell them apart.
+  // Merged with the previous bar if they cannot be distinguished.
   void add(std::vector<Bar>& bars, const Bar& bar) const {
     const bool follows =
         !bars.empty() && bars.back().look == bar.look && x(bar.begin) - x(bars.back().end) < kLeastGap;
@@ -152,7 +156,7 @@ class Picture {
 
   void drawLegend(double bottom) {
     double at = 20;
-    for (const auto& [look, text] : {std::pair{"far", "on a line between nodes"},
+    for (const auto& [look, text] : {std::pair{"far", "on a line between nodes, or waiting for it"},
                                      {"near", "inside a node"},
                                      {"core", "computing, or waiting for a core"},
                                      {"latency", "latency"},

@@ -1,5 +1,5 @@
 #pragma once
-// A simulation as a picture: what every lane of every drawn rank sends when, and the critical path through it.
+// A simulation as a picture: the sends of every lane of every drawn rank over time, and the critical path.
 #include <string>
 
 #include "selection/prediction.h"
@@ -7,10 +7,10 @@
 namespace horing {
 
 struct PictureOptions {
-  int32_t ranks = 16;  // the first so many are drawn
+  int32_t ranks = 16;  // the number of ranks drawn, from the first on, as far as they fit on a screen
 };
 
-// Of a prediction with records.
+// For a prediction with records.
 Result<std::string> drawRun(const Prediction& prediction, const PictureOptions& options);
 
 }  // namespace horing

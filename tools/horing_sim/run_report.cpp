@@ -42,7 +42,7 @@ std::string usageTable(const SimulationResult& result) {
   return text;
 }
 
-// Segments of the path that follow each other in the lane of one number, over whatever ranks.
+// Consecutive segments of the path with the same lane number, on any ranks.
 struct Stretch {
   int32_t lane = 0;
   bool crosses = false;
@@ -78,13 +78,13 @@ std::string stretchText(const Stretch& stretch) {
 
 std::string pathText(const std::vector<PathSegment>& path, const Prediction& p,
                      const FoldedNetwork& network) {
-  std::string text = "\nCritical path: what the end waited for, back to the start\n";
+  std::string text = "\nCritical path: the chain of waits, from the end back to the start\n";
   for (const PathShare& share : pathShares(path))
     text += formatString("  %5.1f%%  %10s  %s (%d)\n", percent(share.time, p.result.time),
                          timeText(share.time).c_str(), share.name.c_str(), share.segments);
   const std::vector<Stretch> stretches = stretchesOf(path, p.result, network);
   text += formatString("It passes (from the beginning%s):\n",
-                       p.folding.folds() ? "; positions are those of the node that stands for all" : "");
+                       p.folding.folds() ? "; positions are those of the node that represents all" : "");
   for (size_t i = 0; i < stretches.size(); ++i) {
     if (stretches.size() > kShownStretches && i == kShownStretches / 2) {
       text += formatString("  ... %zu more, to and fro between these lanes ...\n",

@@ -1,12 +1,12 @@
 #pragma once
-// What `horing-sim run` prints.
+// The output of `horing-sim run`.
 #include <string>
 
 #include "selection/prediction.h"
 
 namespace horing {
 
-// Time, bound, what was simulated, and how busy the lines were; where records were kept, the critical path.
+// Time, bound, the simulated ranks, and the utilisation of lines; with records, the critical path.
 Result<std::string> reportRun(const Prediction& prediction);
 
 }  // namespace horing

@@ -1,12 +1,12 @@
 #pragma once
-// The simulator's time as people read it.
+// Human-readable simulated time.
 #include <string>
 
 #include "sim/machine_model.h"
 
 namespace horing {
 
-// "12.3 us", three digits that count.
+// "12.3 us", three significant digits.
 std::string timeText(Picoseconds time);
 
 }  // namespace horing

@@ -35,7 +35,7 @@ report bandwidth between NUMA nodes or packages; 32 and 16 GB/s are assumed.
 Exit code: 0; 1 if the machine cannot be read or the picture cannot be written; 2 for a wrong command line.
 )help";
 
-// What is no file may be a synthetic description.
+// If it is not a file, it may be a synthetic description.
 Result<MachineGraph> readGraph(const std::string& what) {
   if (what.empty()) return graphOfThisMachine();
   const bool synthetic = what.find(':') != std::string::npos && !std::filesystem::exists(what);

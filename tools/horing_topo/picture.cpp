@@ -3,13 +3,14 @@
 #include <map>
 
 #include "common/svg.h"
+#include "layout.h"
 #include "plan.h"
 
 namespace horing::topo {
 
 namespace {
 
-// A hue for each way that a hop of the ring can take; boxes grow paler to the outside.
+// A hue for each kind of path of a hop; outer boxes are paler.
 constexpr const char* kStyle = R"(
 text{font-size:10.5px}
 .small{font-size:9.5px;fill:#5a6675}
@@ -43,24 +44,30 @@ text{font-size:10.5px}
 }
 )";
 
-constexpr double kMargin = 20, kTop = 66, kPad = 9, kHeader = 21, kGap = 8;
-constexpr double kDeviceWidth = 104, kDeviceHeight = 60;
-constexpr double kLetter = 6.1;  // a wide guess of a letter's width, so that no text leaves its box
+constexpr double kMargin = 20, kTop = 66;
+constexpr double kMaxWidth = 1600;  // what a screen shows
+constexpr double kWideLetter = 7;   // of lines with many capitals
+constexpr double kWay = 7;          // between the ways of the ring from row to row
+constexpr size_t kTracks = 12;      // beside the machine, for such ways; more of them share these
+constexpr double kRoom = kMaxWidth - 2 * kMargin - kWay * (kTracks + 1);
 constexpr size_t kMaxListedRails = 32;
-
-struct Size {
-  double width = 0;
-  double height = 0;
-};
-struct Place {
-  double x = 0;
-  double y = 0;
-  Size size;
-};
 
 std::string cut(const std::string& text, double width) {
   const auto letters = static_cast<size_t>(std::lround(width / kLetter));
   return text.size() <= letters ? text : text.substr(0, letters - 2) + "..";
+}
+
+// Broken at spaces; what follows is set in.
+std::vector<std::string> wrapped(std::string text, size_t letters) {
+  std::vector<std::string> lines;
+  while (text.size() > letters) {
+    const size_t space = text.rfind(' ', letters);
+    if (space == std::string::npos || space < letters / 2) break;
+    lines.push_back(text.substr(0, space));
+    text = "   " + text.substr(space);
+  }
+  lines.push_back(std::move(text));
+  return lines;
 }
 
 const char* hopClass(PathKind kind) {
@@ -77,32 +84,25 @@ const char* hopClass(PathKind kind) {
   }
 }
 
-// "rail 3", "rails 0-3,6", "no rail".
-std::string railsText(const std::vector<size_t>& rails) {
-  std::string text;
-  for (size_t i = 0; i < rails.size();) {
-    size_t last = i;
-    while (last + 1 < rails.size() && rails[last + 1] == rails[last] + 1) ++last;
-    text += (i == 0 ? "" : ",") + std::to_string(rails[i]);
-    if (last > i) text += (last == i + 1 ? "," : "-") + std::to_string(rails[last]);
-    i = last + 1;
-  }
-  return text.empty() ? "no rail" : (rails.size() == 1 ? "rail " : "rails ") + text;
-}
-
 // Nested boxes whose lowest row are GPUs, NICs above them, and the ring hanging below.
 class Picture {
  public:
   Picture(const MachinePlan& plan, const std::string& title)
-      : plan_(plan), graph_(plan.graph), title_(title) {
+      : plan_(plan),
+        graph_(plan.graph),
+        title_(title),
+        layout_(
+            plan.graph, [this](int32_t node) { return headerOf(node); }, kRoom) {
     for (size_t member = 0; member < plan.rails.size(); ++member)
       for (const int32_t nic : plan.rails[member].nics) rails_of_nic_[nic].push_back(member);
   }
 
   std::string draw() {
-    const Size all = measure(0);
-    const double width = std::max(all.width + 2 * kMargin, textWidth());
-    place(0, {(width - all.width) / 2, kTop, all});
+    const Size all = layout_.size();
+    layout_.place(kMargin, kTop);
+    const double right =
+        kMargin + all.width + kWay * static_cast<double>(std::min(waysBetweenRows(), kTracks) + 1);
+    const double width = std::max(right + kMargin, textWidth());
     drawNode(0);
     const double bottom = drawRing(kTop + all.height);
     const double end = drawNotes(bottom + 26);
@@ -116,24 +116,6 @@ class Picture {
     return node.kind == NodeKind::kGpu || node.kind == NodeKind::kNic;
   }
 
-  std::vector<int32_t> childrenOf(int32_t index, bool (*wanted)(const GraphNode&)) const {
-    std::vector<int32_t> found;
-    for (const int32_t child : graph_.childrenOf(index))
-      if (wanted(graph_.node(child))) found.push_back(child);
-    return found;
-  }
-  std::vector<int32_t> boxesIn(int32_t index) const {
-    return childrenOf(
-        index, [](const GraphNode& node) { return !isDevice(node) && node.kind != NodeKind::kFabric; });
-  }
-  std::vector<int32_t> gpusIn(int32_t index) const {
-    return childrenOf(index, [](const GraphNode& node) { return node.kind == NodeKind::kGpu; });
-  }
-  std::vector<int32_t> nicsIn(int32_t index) const {
-    return childrenOf(index, [](const GraphNode& node) { return node.kind == NodeKind::kNic; });
-  }
-  static size_t columns(size_t gpus, size_t nics) { return std::max(gpus, std::min<size_t>(nics, 2)); }
-
   std::string headerOf(int32_t index) const {
     const GraphNode& node = graph_.node(index);
     std::string text = index == 0 ? (node.detail.empty() ? "machine" : node.detail) : plan_.nodeName(index);
@@ -143,62 +125,9 @@ class Picture {
     return text;
   }
 
-  // Devices of a box in rows: NICs above, GPUs in the lowest.
-  Size devicesSize(int32_t index) const {
-    const size_t gpus = gpusIn(index).size();
-    const size_t nics = nicsIn(index).size();
-    if (gpus + nics == 0) return {};
-    const auto across = static_cast<double>(columns(gpus, nics));
-    const double rows = std::ceil(static_cast<double>(nics) / across) + (gpus > 0 ? 1 : 0);
-    return {across * (kDeviceWidth + kGap) - kGap, rows * (kDeviceHeight + kGap) - kGap};
-  }
-
-  Size measure(int32_t index) {
-    Size inner = devicesSize(index);
-    for (const int32_t box : boxesIn(index)) {
-      const Size size = measure(box);
-      inner.width += size.width + (inner.width > 0 ? kGap : 0);
-      inner.height = std::max(inner.height, size.height);
-    }
-    const double shortest = std::min(240.0, static_cast<double>(headerOf(index).size()) * kLetter);
-    return sizes_[index] = {std::max(inner.width, shortest) + 2 * kPad, inner.height + kHeader + 2 * kPad};
-  }
-
-  void place(int32_t index, const Place& at) {
-    places_[index] = at;
-    double x = at.x + kPad;
-    const double floor = at.y + at.size.height - kPad;
-    // What is lower than the box stands on its floor; what is left of the width is shared out.
-    double used = devicesSize(index).width;
-    size_t parts = used > 0 ? 1 : 0;
-    for (const int32_t box : boxesIn(index)) used += sizes_[box].width, ++parts;
-    if (parts > 1) used += kGap * static_cast<double>(parts - 1);
-    x += std::max(0.0, (at.size.width - 2 * kPad - used) / 2);
-    for (const int32_t box : boxesIn(index)) {
-      const Size size = sizes_[box];
-      place(box, {x, floor - size.height, size});
-      x += size.width + kGap;
-    }
-    placeDevices(index, x, floor);
-  }
-
-  void placeDevices(int32_t index, double x, double floor) {
-    const std::vector<int32_t> gpus = gpusIn(index);
-    const std::vector<int32_t> nics = nicsIn(index);
-    const size_t across = std::max<size_t>(columns(gpus.size(), nics.size()), 1);
-    const Size device{kDeviceWidth, kDeviceHeight};
-    for (size_t i = 0; i < gpus.size(); ++i)
-      places_[gpus[i]] = {x + static_cast<double>(i) * (kDeviceWidth + kGap), floor - kDeviceHeight, device};
-    const double nic_floor = gpus.empty() ? floor : floor - kDeviceHeight - kGap;
-    for (size_t i = 0; i < nics.size(); ++i)
-      places_[nics[i]] = {
-          x + static_cast<double>(i % across) * (kDeviceWidth + kGap),
-          nic_floor - kDeviceHeight - static_cast<double>(i / across) * (kDeviceHeight + kGap), device};
-  }
-
   void drawNode(int32_t index) {
     const GraphNode& node = graph_.node(index);
-    const Place& at = places_[index];
+    const Place& at = layout_.at(index);
     svg_.rect(at.x, at.y, at.size.width, at.size.height, std::string("box ") + nodeKindName(node.kind));
     if (isDevice(node)) return drawDevice(index, at);
     svg_.text(at.x + kPad, at.y + 15, "note", cut(headerOf(index), at.size.width - 2 * kPad));
@@ -225,38 +154,79 @@ class Picture {
     return "rail " + std::to_string(found - plan_.members.begin());
   }
 
-  // Returns how low it reaches.
-  double drawRing(double floor) {
+  int32_t ringMember(size_t place) const {
     const std::vector<int32_t>& order = plan_.ring.order;
+    return plan_.members[static_cast<size_t>(order[place % order.size()])];
+  }
+  bool sameRow(int32_t a, int32_t b) const {
+    return std::abs(layout_.at(a).floor() - layout_.at(b).floor()) < kDeviceHeight;
+  }
+  size_t hops() const { return plan_.ring.order.size() > 1 ? plan_.ring.order.size() : 0; }
+  size_t waysBetweenRows() const {
+    size_t ways = 0;
+    for (size_t i = 0; i < hops(); ++i) ways += sameRow(ringMember(i), ringMember(i + 1)) ? 0 : 1;
+    return ways;
+  }
+
+  // Returns its lower end.
+  double drawRing(double floor) {
     double lowest = floor;
-    for (size_t i = 0; order.size() > 1 && i < order.size(); ++i) {
-      const int32_t from = plan_.members[static_cast<size_t>(order[i])];
-      const int32_t to = plan_.members[static_cast<size_t>(order[(i + 1) % order.size()])];
-      const Place& a = places_[from];
-      const Place& b = places_[to];
-      const bool rightward = a.x < b.x;
-      const double x1 = a.x + a.size.width / 2 + (rightward ? 12 : 30);
-      const double x2 = b.x + b.size.width / 2 + (rightward ? -12 : -30);
-      // To the left lower than to the right, so that the way back is seen below.
-      const double depth = 16 + std::min(0.085 * std::abs(x2 - x1), 84.0) + (rightward ? 0 : 14);
-      const double y = std::max(a.y + a.size.height, b.y + b.size.height);
+    size_t way = 0;
+    for (size_t i = 0; i < hops(); ++i) {
+      const int32_t from = ringMember(i), to = ringMember(i + 1);
       const GraphPath path = graph_.path(from, to);
       svg_.beginGroup(plan_.nodeName(from) + " to " + plan_.nodeName(to) + ": " + pathKindName(path.kind) +
                       ", " + bandwidthText(path.gbytes_per_s));
-      svg_.hangingArrow(x1, a.y + a.size.height, x2, b.y + b.size.height, depth, hopClass(path.kind));
+      const double low = sameRow(from, to) ? drawHop(from, to, hopClass(path.kind))
+                                           : drawWay(from, to, hopClass(path.kind), way++);
+      lowest = std::max(lowest, low);
       svg_.endGroup();
-      lowest = std::max(lowest, y + depth);
     }
     return lowest;
   }
 
+  double drawHop(int32_t from, int32_t to, const char* css_class) {
+    const Place& a = layout_.at(from);
+    const Place& b = layout_.at(to);
+    const bool rightward = a.x < b.x;
+    const double x1 = a.middle() + (rightward ? 12 : 30), x2 = b.middle() + (rightward ? -12 : -30);
+    // To the left lower than to the right, so that the way back is seen below.
+    const bool is_last_row = layout_.at(0).floor() - a.floor() < kRingGap;
+    const double flat = is_last_row ? 84 : kRingGap - 38;
+    const double depth = 16 + std::min(0.085 * std::abs(x2 - x1), flat) + (rightward ? 0 : 14);
+    svg_.hangingArrow(x1, a.floor(), x2, b.floor(), depth, css_class);
+    return std::max(a.floor(), b.floor()) + depth;
+  }
+
+  // Below the one row, beside the machine, and below the other.
+  double drawWay(int32_t from, int32_t to, const char* css_class, size_t number) {
+    const Place& a = layout_.at(from);
+    const Place& b = layout_.at(to);
+    const double shift = kWay * static_cast<double>(number % kTracks + 1);
+    const double beside = layout_.at(0).x + layout_.at(0).size.width + shift;
+    const double below = std::min(16 + shift, kRingGap - 10);
+    const std::pair<double, double> points[] = {
+        {a.middle() + 21, a.floor()}, {a.middle() + 21, a.floor() + below}, {beside, a.floor() + below},
+        {beside, b.floor() + below},  {b.middle() - 21, b.floor() + below}, {b.middle() - 21, b.floor() + 5}};
+    svg_.bentArrow(points, css_class);
+    return std::max(a.floor(), b.floor()) + below;
+  }
+
   std::vector<std::string> notes() const {
+    std::vector<std::string> lines;
+    for (const std::string& note : longNotes())
+      for (std::string& line : wrapped(note, static_cast<size_t>((kMaxWidth - 2 * kMargin) / kWideLetter)))
+        lines.push_back(std::move(line));
+    return lines;
+  }
+
+  std::vector<std::string> longNotes() const {
     std::vector<std::string> lines;
     const std::string ring = ringText(plan_);
     if (!ring.empty()) {
       lines.push_back("ring: " + ring);
-      lines.push_back("narrowest hop " + bandwidthText(plan_.ring.gbytes_per_s) +
-                      "; farthest: " + pathKindName(plan_.ring.worst));
+      const std::vector<std::string> reasons = ringReasons(plan_);
+      lines.insert(lines.end(), reasons.begin(), reasons.end());
     }
     for (const int32_t fabric : graph_.ofKind(NodeKind::kFabric)) {
       size_t joined = 0;
@@ -270,6 +240,9 @@ class Picture {
     const std::vector<std::string> rails = railLines(plan_);
     lines.insert(lines.end(), rails.begin(),
                  rails.begin() + static_cast<long>(std::min(rails.size(), kMaxListedRails)));
+    const std::vector<std::string> bounds = railReasons(plan_);
+    lines.insert(lines.end(), bounds.begin(),
+                 bounds.begin() + static_cast<long>(std::min(bounds.size(), kMaxListedRails)));
     return lines;
   }
 
@@ -302,10 +275,9 @@ class Picture {
   const MachinePlan& plan_;
   const MachineGraph& graph_;
   std::string title_;
+  Layout layout_;
   SvgWriter svg_;
   std::map<int32_t, std::vector<size_t>> rails_of_nic_;
-  std::map<int32_t, Size> sizes_;
-  std::map<int32_t, Place> places_;
 };
 
 }  // namespace

@@ -59,11 +59,94 @@ std::string bandwidthText(double gbytes_per_s) {
   return formatString(gbytes_per_s < 100 ? "%.3g GB/s" : "%.0f GB/s", gbytes_per_s);
 }
 
+std::string railsText(const std::vector<size_t>& rails) {
+  std::string text;
+  for (size_t i = 0; i < rails.size();) {
+    size_t last = i;
+    while (last + 1 < rails.size() && rails[last + 1] == rails[last] + 1) ++last;
+    text += (i == 0 ? "" : ",") + std::to_string(rails[i]);
+    if (last > i) text += (last == i + 1 ? "," : "-") + std::to_string(rails[last]);
+    i = last + 1;
+  }
+  return text.empty() ? "no rail" : (rails.size() == 1 ? "rail " : "rails ") + text;
+}
+
 std::string ringText(const MachinePlan& plan) {
   if (plan.ring.order.size() < 2) return "";
   std::string text;
   for (const int32_t member : plan.ring.order) text += plan.memberName(member) + " > ";
   return text + "back";
+}
+
+namespace {
+
+std::string whyNoWider(const MachinePlan& plan) {
+  using Outcome = CycleSearch::Outcome;
+  const Ring& ring = plan.ring;
+  const std::string stuck = ring.stuck < 0 ? "" : plan.memberName(ring.stuck);
+  switch (ring.why_no_wider) {
+    case Outcome::kFewEdges:
+      return stuck + " has fewer than two";
+    case Outcome::kApart:
+      return "they do not join all";
+    case Outcome::kCutVertex:
+      return "all ways between some of the others lead through " + stuck;
+    case Outcome::kNone:
+      return "all orders were ruled out";
+    default:
+      return "none was found, which is no proof";
+  }
+}
+
+std::string hopsText(double gbytes_per_s, int32_t host_hops) {
+  return bandwidthText(gbytes_per_s) +
+         formatString(", %d hop%s through the host", host_hops, host_hops == 1 ? "" : "s");
+}
+
+std::string listed(const MachinePlan& plan, const std::vector<int32_t>& nodes) {
+  std::string text;
+  for (const int32_t node : nodes) text += (text.empty() ? "" : ", ") + plan.nodeName(node);
+  return text;
+}
+
+constexpr size_t kMostNamed = 2;  // of adapters that would be next
+
+std::string boundText(const Rail& rail) {
+  switch (rail.bound) {
+    case Rail::Bound::kAdapters:
+      return rail.sharers > 1 ? formatString("bound by the adapters, which %d share", rail.sharers)
+                              : "bound by the adapters";
+    case Rail::Bound::kWay:
+      return "bound by the way to the adapters";
+    case Rail::Bound::kMember:
+      return "bound by the GPU's own PCIe link";
+    case Rail::Bound::kUnknown:
+      break;
+  }
+  return "the speed of the adapters is unknown";
+}
+
+}  // namespace
+
+std::vector<std::string> ringReasons(const MachinePlan& plan) {
+  const Ring& ring = plan.ring;
+  if (ring.order.size() < 2) return {};
+  std::vector<std::string> lines = {"narrowest hop " + bandwidthText(ring.gbytes_per_s) +
+                                    "; farthest: " + pathKindName(ring.worst)};
+  if (ring.gbytes_per_s > 0) {
+    const auto members = static_cast<double>(ring.order.size());
+    const double ms = 2 * (members - 1) / members * (1 << 30) / ring.gbytes_per_s / 1e6;
+    lines.push_back(formatString("an all-reduce of 1 GiB by this ring takes %.3g ms or more", ms));
+  }
+  if (ring.wider_gbytes_per_s > 0)
+    lines.push_back("no ring has only hops of " + bandwidthText(ring.wider_gbytes_per_s) +
+                    " and more: " + whyNoWider(plan));
+  const bool is_plain = ring.tree_gbytes_per_s == ring.gbytes_per_s && ring.tree_host_hops == ring.host_hops;
+  lines.push_back(is_plain ? "as good as the order of the machine"
+                           : "the order of the machine would have " +
+                                 hopsText(ring.tree_gbytes_per_s, ring.tree_host_hops) + "; this ring has " +
+                                 hopsText(ring.gbytes_per_s, ring.host_hops));
+  return lines;
 }
 
 std::vector<std::string> railLines(const MachinePlan& plan) {
@@ -73,16 +156,37 @@ std::vector<std::string> railLines(const MachinePlan& plan) {
     const Rail& rail = plan.rails[member];
     if (rail.nics.empty()) return {"no rail: the description has no NIC"};
     used.insert(rail.nics.begin(), rail.nics.end());
-    std::string nics;
-    for (const int32_t nic : rail.nics) nics += (nics.empty() ? "" : ", ") + plan.nodeName(nic);
-    lines.push_back(formatString("rail %zu %s by %s: %s, %s", member,
-                                 plan.memberName(static_cast<int32_t>(member)).c_str(), nics.c_str(),
-                                 pathKindName(rail.path), bandwidthText(rail.gbytes_per_s).c_str()));
+    lines.push_back(formatString(
+        "rail %zu %s by %s: %s, %s", member, plan.memberName(static_cast<int32_t>(member)).c_str(),
+        listed(plan, rail.nics).c_str(), pathKindName(rail.path), bandwidthText(rail.gbytes_per_s).c_str()));
   }
   std::string spare;
   for (const int32_t nic : plan.graph.ofKind(NodeKind::kNic))
     if (!used.contains(nic)) spare += (spare.empty() ? "" : ", ") + plan.nodeName(nic);
   if (!spare.empty() && !lines.empty()) lines.push_back("no rail uses " + spare);
+  return lines;
+}
+
+std::vector<std::string> railReasons(const MachinePlan& plan) {
+  std::vector<std::pair<std::string, std::vector<size_t>>> reasons;
+  for (size_t member = 0; member < plan.rails.size(); ++member) {
+    const Rail& rail = plan.rails[member];
+    if (rail.nics.empty()) return {};
+    std::string reason = boundText(rail);
+    const size_t others = rail.next.size();
+    if (others > 0)
+      reason += "; next would be " +
+                (others > kMostNamed ? formatString("%zu others", others) : listed(plan, rail.next)) + " (" +
+                pathKindName(rail.next_path) + ")";
+    const auto same =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& each) { return each.first == reason; });
+    if (same == reasons.end())
+      reasons.emplace_back(std::move(reason), std::vector{member});
+    else
+      same->second.push_back(member);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [reason, members] : reasons) lines.push_back(railsText(members) + ": " + reason);
   return lines;
 }
 

@@ -60,10 +60,9 @@ std::string planAsText(const MachinePlan& plan) {
                ? plan.members.empty() ? "none: there is neither a GPU nor a NUMA node" : "none: one member"
                : ring) +
           "\n";
-  if (!ring.empty())
-    text += "       narrowest hop " + bandwidthText(plan.ring.gbytes_per_s) +
-            "; farthest: " + pathKindName(plan.ring.worst) + "\n";
+  for (const std::string& line : ringReasons(plan)) text += "       " + line + "\n";
   for (const std::string& line : railLines(plan)) text += line + "\n";
+  for (const std::string& line : railReasons(plan)) text += line + "\n";
   return text;
 }
 
@@ -83,7 +82,11 @@ std::string planAsJson(const MachinePlan& plan) {
     links.push_back({{"a", link.a}, {"b", link.b}, {"gbytes_per_s", link.gbytes_per_s}});
   Json ring = {{"members", Json::array()},
                {"gbytes_per_s", plan.ring.gbytes_per_s},
-               {"farthest", pathKindName(plan.ring.worst)}};
+               {"farthest", pathKindName(plan.ring.worst)},
+               {"host_hops", plan.ring.host_hops},
+               {"reasons", ringReasons(plan)},
+               {"tree_gbytes_per_s", plan.ring.tree_gbytes_per_s},
+               {"tree_host_hops", plan.ring.tree_host_hops}};
   for (const int32_t member : plan.ring.order)
     ring["members"].push_back(plan.members[static_cast<size_t>(member)]);
   Json rails = Json::array();
@@ -91,7 +94,9 @@ std::string planAsJson(const MachinePlan& plan) {
     rails.push_back({{"member", plan.members[member]},
                      {"nics", plan.rails[member].nics},
                      {"gbytes_per_s", plan.rails[member].gbytes_per_s},
-                     {"path", pathKindName(plan.rails[member].path)}});
+                     {"path", pathKindName(plan.rails[member].path)},
+                     {"sharers", plan.rails[member].sharers},
+                     {"next", plan.rails[member].next}});
   return Json({{"nodes", nodes}, {"links", links}, {"ring", ring}, {"rails", rails}}).dump(2) + "\n";
 }
 

@@ -1,5 +1,4 @@
-// horing-tune: measures what the machine under a job costs, or which algorithm serves it best, and writes it as the simulator and
-// the library read it.
+// horing-tune: measures the cost model of a job's machine, or its fastest algorithms, and writes a file for the simulator and the library.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -95,7 +94,7 @@ Result<AlgorithmGrid> gridOf(const TuneOptions& options) {
   return grid;
 }
 
-// Seconds of measuring are not to end at a path that cannot be written; every rank hears of it.
+// Checks the output path before measuring; every rank gets the result.
 Status checkOutput(Communicator& communicator, const TuneOptions& options) {
   Status mine;
   if (communicator.membership().rank() == 0 && !options.output.empty()) {
@@ -109,7 +108,7 @@ Status checkOutput(Communicator& communicator, const TuneOptions& options) {
                     reinterpret_cast<const char*>(all[0].data()));
 }
 
-// For jobs like this one, where they look for it. What cannot be kept has been measured all the same.
+// Stores the table in the cache for similar jobs. A failure to store does not fail the program.
 void keep(const Communicator& communicator, const Result<std::string>& table) {
   const std::string& setting = communicator.membership().options().config.cache_dir;
   if (setting == kNoCache) return;
@@ -137,7 +136,7 @@ Status measure(Communicator& communicator, const TuneOptions& options) {
     HORING_ASSIGN(const AlgorithmGrid grid, gridOf(options));
     HORING_ASSIGN(const std::vector<MeasuredPoint> points, measureAlgorithms(communicator, grid));
     text = measuredTableText(points, communicator.membership().job().shape());
-    // A row serves all that is smaller, too.
+    // A row also serves all smaller sizes.
     if (communicator.membership().rank() == 0 && grid.sizes.front() <= kSmallestKept)
       keep(communicator,
            measuredTableText(points, communicator.membership().job().shape(), Larger::kLeftOut) +
@@ -167,16 +166,15 @@ Status tune(const TuneOptions& options) {
   made.rank = launched.rank;
   made.ranks = launched.ranks;
   if (launched.ranks < 2)
-    return makeStatus(
-        Code::kInvalidUsage,
-        "one rank has nobody to send to: start two or more, as 'horing-run -n 2 -- horing-tune'");
+    return makeStatus(Code::kInvalidUsage,
+                      "one rank has no peer: start two or more, as 'horing-run -n 2 -- horing-tune'");
   HORING_ASSIGN(const std::unique_ptr<Communicator> communicator, createTuned(std::move(made)));
   return measure(*communicator, options);
 }
 
 int tuneMain(int argc, char** argv) {
   CLI::App app{
-      "Measures what communication costs on this machine, for the simulator and the library (horing-sim "
+      "Measures the cost of communication on this machine, for the simulator and the library (horing-sim "
       "--machine, HORING_CALIBRATE), or which algorithms are fastest on it (HORING_SELECTION).",
       "horing-tune"};
   TuneOptions options;

@@ -36,6 +36,6 @@ def library_version() -> str:
 
 
 def set_default(name: str, value: Optional[str]) -> None:
-    """What communicators made from now on use where the environment does not set the variable `name`, one of those that
-    horing-info lists; None: the built-in default again. Process-wide, any thread. Raises InvalidArgumentError."""
+    """Sets the default of the variable `name` (`horing-info` lists them) for communicators made from now on; the environment has
+    precedence. None: the built-in default. Process-wide, any thread. Raises InvalidArgumentError."""
     _capi.check(_capi.horingSetDefault(name.encode(), None if value is None else value.encode()))

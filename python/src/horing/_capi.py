@@ -65,7 +65,7 @@ class UniqueId(ctypes.Structure):
 
 
 class Config(ctypes.Structure):
-    """The first fields of horingConfig_t, which are NCCL's and stay; the library takes those after them as undefined."""
+    """The first fields of horingConfig_t, which are NCCL's and never change; the library treats the missing ones as undefined."""
 
     _fields_ = [("size", c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("blocking", c_int),
                 ("cgaClusterSize", c_int), ("minCTAs", c_int), ("maxCTAs", c_int), ("netName", c_char_p),
@@ -94,7 +94,7 @@ def milliseconds(seconds: float) -> int:
 
 
 def whole(what: str, given: Any, low: int = -2**31, high: int = 2**31) -> int:
-    """`given` as an int from `low` to below `high`: ctypes would cut off what does not fit."""
+    """`given` as an int from `low` to below `high`: ctypes would truncate a larger one."""
     try:
         number = operator.index(given)
     except TypeError:
@@ -133,6 +133,9 @@ _SIGNATURES = {
     "horingCommGetUniqueId": (_P, POINTER(UniqueId)),
     "horingCommGrow": (_P, _I, POINTER(UniqueId), _I, _OUT_POINTER, POINTER(Config)),
     "horingCommRevoke": (_P, _I),
+    "horingCommSuspend": (_P, _I),
+    "horingCommResume": (_P,),
+    "horingCommIsSuspended": (_P, _OUT_INT),
     "horingCommFinalize": (_P,),
     "horingCommDestroy": (_P,),
     "horingCommAbort": (_P,),

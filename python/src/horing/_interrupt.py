@@ -1,9 +1,9 @@
 """Ctrl-C while the main thread is inside a call of the library.
 
 Python runs signal handlers between instructions of the main thread, so not before such a call returns. A thread of this
-module hears of the signal at once (``signal.set_wakeup_fd``) and aborts the communicators that the call waits for: the
+module gets the signal at once (``signal.set_wakeup_fd``) and aborts the communicators that the call waits for: the
 call returns, the handler raises KeyboardInterrupt, and the other ranks get a RemoteError instead of waiting. This costs
-calls nothing. A program with a handler of its own for SIGINT is left alone.
+calls nothing. A program with its own handler for SIGINT is left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAY_END_BY_ITSELF = 0.1  # seconds that a call has, which Ctrl-C met by chance
 
 _main = threading.main_thread().ident
 _installed = False
-_previous = -1  # the descriptor of whoever wanted to hear of signals before
+_previous = -1  # the wakeup descriptor that was set before
 _write_end = -1
 _read_end = -1
 # The communicators that the main thread's call waits for, in a list of that call's own; None outside calls.

@@ -1,4 +1,4 @@
-"""Element kinds: what others call their types, and what the library makes of them."""
+"""Element kinds: the type names of other libraries, and the types of this library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._capi import ITEM_BYTES, DType, Op
 
 
 class Kind(NamedTuple):
-    """The type of a buffer's elements. Equal kinds may stand in one call."""
+    """The type of a buffer's elements. Buffers of equal kinds may be passed in one call."""
 
     name: str
     bytes: int

@@ -63,7 +63,7 @@ class _Making:
 
 
 def _current_gpu() -> Callable[[], Any]:
-    """What makes the GPU that is current here current in another thread: a communicator works on it."""
+    """Returns a function that makes this thread's current GPU current in another thread: a communicator works on it."""
     try:
         driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:  # the program has not loaded it, so none is current

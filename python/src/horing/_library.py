@@ -9,7 +9,7 @@ from pathlib import Path
 from ._version import __version__
 
 _MAJOR, _MINOR = __version__.split(".")[:2]
-INTERFACE = _MAJOR if _MAJOR != "0" else f"{_MAJOR}.{_MINOR}"  # before 1.0 a minor version may change what programs see
+INTERFACE = _MAJOR if _MAJOR != "0" else f"{_MAJOR}.{_MINOR}"  # before 1.0 a minor version may change the interface
 SONAME = f"libhoring.so.{INTERFACE}"
 PACKAGED = Path(__file__).parent / "lib" / SONAME
 

@@ -13,7 +13,7 @@ _IN_PACKAGE = Path(__file__).parent / "bin"
 
 
 def find(name: str) -> str:
-    """The path of a program: in this package; else beside the library that HORING_LIBRARY names; else on PATH."""
+    """The path of a program: in this package; else next to the library that HORING_LIBRARY names; else on PATH."""
     folders = [] if os.environ.get("HORING_LIBRARY") else [_IN_PACKAGE]
     if os.environ.get("HORING_LIBRARY"):
         folders.append(Path(os.environ["HORING_LIBRARY"]).resolve().parent.parent / "bin")

@@ -1,8 +1,8 @@
-"""Where the memory of a Python object is, whoever made it: address, elements, type, and whether it may be written.
+"""Where the memory of a Python object is: address, elements, type, and whether it may be written.
 
-Understood are the buffer protocol (bytearray, memoryview, array, mmap, ctypes, NumPy), tensors of PyTorch, DLPack,
+Supported are the buffer protocol (bytearray, memoryview, array, mmap, ctypes, NumPy), tensors of PyTorch, DLPack,
 ``__cuda_array_interface__`` and ``__array_interface__``; none of these libraries is imported. Nothing is copied. A view
-holds the object, and locks the size of those of the buffer protocol, until it is dropped.
+holds the object, and an object of the buffer protocol cannot be resized, until the view is dropped.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class View:
 
 
 def view(given: Any, dtype: Any = None) -> View:
-    """The memory of `given`; `dtype` says what its bytes are where it cannot say so itself (bfloat16 in a uint16 array).
+    """The memory of `given`; `dtype` is the type of its elements if the object cannot express it (bfloat16 in a uint16 array).
 
-    Raises TypeError for an object without memory that is understood, ValueError for one that is not contiguous.
+    Raises TypeError for an object without supported memory, ValueError for one that is not contiguous.
     """
     found = (_readers.get(type(given)) or _find_reader(given))(given)
     return found if dtype is None else found.as_kind(_kinds.named(dtype))
@@ -64,7 +64,7 @@ class _PyBuffer(ctypes.Structure):
             release(self)
 
 
-_get_buffer = ctypes.pythonapi.PyObject_GetBuffer  # raises what the object raises
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer  # the object may raise anything
 _get_buffer.argtypes, _get_buffer.restype = (ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int), ctypes.c_int
 ctypes.pythonapi.PyBuffer_Release.argtypes = (ctypes.POINTER(_PyBuffer),)
 ctypes.pythonapi.PyBuffer_Release.restype = None
@@ -89,7 +89,7 @@ def _read_buffer(given: Any) -> View:
 
 
 def _read_what_has_no_buffer(given: Any, error: Exception) -> View:
-    """NumPy's arrays of types that the buffer protocol cannot express, such as those of ml_dtypes; else the reason."""
+    """NumPy's arrays of types that the buffer protocol cannot express, such as ml_dtypes; else the reason."""
     try:
         _get_buffer(given, _PyBuffer(), _FORMAT | _INDIRECT)
     except (BufferError, ValueError):
@@ -135,7 +135,7 @@ def _read_cuda_array_interface(given: Any) -> View:
     return _read_interface(given, given.__cuda_array_interface__, True)
 
 
-# ---- Tensors of PyTorch, by name: their DLPack refuses those that require a gradient ----
+# ---- Tensors of PyTorch, by name: their DLPack refuses tensors that require a gradient ----
 
 _kind_of_torch: Dict[Any, Kind] = {}
 
@@ -180,7 +180,7 @@ _READ_ONLY = 1
 
 
 def _dlpack_capsule(given: Any, where: int) -> Any:
-    # -1: whoever passes a stream orders it behind what fills the buffer, so the producer need not wait.
+    # -1: a caller that passes a stream orders it after the work that fills the buffer, so the producer need not wait.
     stream = {"stream": -1} if where in (_ON_GPU, _MANAGED) else {}
     try:
         return given.__dlpack__(max_version=(1, 0), **stream)
@@ -222,7 +222,7 @@ def _speaks_buffer(given: Any) -> bool:
         memoryview(given)
     except TypeError:
         return False
-    except (BufferError, ValueError):  # not this one; others of its type do
+    except (BufferError, ValueError):  # this object does not, though its type does
         pass
     return True
 

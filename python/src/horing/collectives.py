@@ -1,4 +1,4 @@
-"""Collectives and messages: what a Communicator can do with buffers."""
+"""Collectives and messages: a Communicator's operations on buffers."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ Call = Callable[..., int]
 class Collectives:
     """The calls of a communicator that move data. n is its number of ranks.
 
-    Buffers are whatever :func:`horing.view` understands: NumPy arrays, tensors, bytearrays, anything with DLPack. They must be
-    contiguous, those that receive writable; two buffers of a call have one type, and overlap exactly as "in place" says or not
-    at all. ``dtype=`` says what their bytes are where the object cannot (bfloat16 in a uint16 array). Elements that the
+    Buffers are objects that :func:`horing.view` supports: NumPy arrays, tensors, bytearrays, anything with DLPack. They must be
+    contiguous, and writable if they receive; two buffers of a call have one type, and overlap exactly as "in place" says or not
+    at all. ``dtype=`` names their type if the object cannot (bfloat16 in a uint16 array). Elements that the
     library cannot reduce (int16, complex, records) can be moved. All buffers of a call are in host memory, or all on a GPU.
 
     Without ``stream`` the operation is complete on return. With a :class:`horing.Stream` the call returns at once and the
@@ -191,7 +191,7 @@ class Collectives:
 
     def gather_v(self, send: Any, recv: Any = None, counts: Optional[Sequence[int]] = None,
                  displs: Optional[Sequence[int]] = None, root: int = 0, *, dtype: Any = None, stream: Any = None) -> None:
-        """Block r of recv, of counts[r] elements, is send of rank r, on the root; others need no recv and counts."""
+        """Block r of recv, of counts[r] elements, is send of rank r, on the root; the other ranks need no recv and counts."""
         root = self._checked_rank("root", root)
         source, target = view(send, dtype), None
         kind, factor = source.kind.in_moves()
@@ -205,7 +205,7 @@ class Collectives:
 
     def scatter_v(self, send: Any, recv: Any, counts: Optional[Sequence[int]] = None,
                   displs: Optional[Sequence[int]] = None, root: int = 0, *, dtype: Any = None, stream: Any = None) -> None:
-        """Rank k gets block k, of counts[k] elements, of the root's send; others pass None for send and no counts."""
+        """Rank k gets block k, of counts[k] elements, of the root's send; the other ranks pass None for send and no counts."""
         root = self._checked_rank("root", root)
         target, source = _expect_writable(view(recv, dtype)), None
         kind, factor = target.kind.in_moves()
@@ -260,7 +260,7 @@ class Collectives:
 
         Without a tag the first send from a to b meets the first recv of b from a, the second the second, and so on; that may
         need the peer's recv, so ranks that send to each other use a group. With one (0 to 2**64 - 1) the message goes to the
-        first recv that names it, and the receiver keeps it, up to 64 MiB in all, until there is one.
+        first recv that names the tag; until then the receiver keeps it, up to 64 MiB in all.
         """
         it = view(buffer, dtype)
         kind, factor = it.kind.in_moves()
@@ -284,7 +284,7 @@ class Collectives:
                 raise ValueError("a message from any rank needs a tag")
             self._issue(_capi.horingRecv, stream, it, it.address, it.count * factor, kind, peer)
             return peer
-        # Written when the message arrives; where nobody holds it until then, the library is given none.
+        # Written when the message arrives; passed to the library only if an object keeps it alive until then.
         source = ctypes.c_int(-1) if stream is None or isinstance(stream, Stream) else None
         self._issue(_capi.horingRecvTagged, stream, (it, source), it.address, it.count * factor, kind,
                     _capi.ANY_RANK if peer is None else peer, _capi.whole("tag", tag, 0, 2**64),
@@ -308,7 +308,7 @@ class Collectives:
                 raise TypeError(f"this premul_sum is for {op.kind.name}, the buffers are of {kind.name}")
             return op.number
         if not isinstance(op, Op):
-            raise TypeError(f"op is {op!r}: expected a horing.Op or what premul_sum makes")
+            raise TypeError(f"op is {op!r}: expected a horing.Op or the result of premul_sum")
         if kind.dtype is None or kind is _kinds.BOOL:
             kind.check_reducible(op)
         return op
@@ -417,7 +417,7 @@ def _packed(scalar: Union[int, float], kind: Kind) -> bytes:
 
 
 def _scalar_bytes(scalar: Any, kind: Kind) -> Any:
-    """One element in memory that lives as long as what is returned."""
+    """One element, in memory that the returned object keeps alive."""
     if isinstance(scalar, (int, float)):
         try:
             return ctypes.create_string_buffer(_packed(scalar, kind), kind.bytes)

@@ -33,9 +33,9 @@ class Place(NamedTuple):
 
 
 def unique_id() -> bytes:
-    """Makes an ID for one communicator, and opens in this process the port on which the ranks that have it meet.
+    """Makes an ID for one communicator, and opens in this process the port to which the ranks connect.
 
-    Call it in the process of one rank and keep that alive until all ranks are initialised. Whoever has the ID can join:
+    Call it in the process of one rank and keep that alive until all ranks are initialised. Any process that has the ID can join:
     pass it on over a private channel. Any thread. Raises SystemCallError.
     """
     made = _capi.UniqueId()
@@ -44,12 +44,12 @@ def unique_id() -> bytes:
 
 
 class Communicator(Collectives):
-    """One rank of a group of ranks that call the same collectives in the same order.
+    """One rank of a set of ranks that call the same collectives in the same order.
 
     ``Communicator(id, size, rank)`` makes rank `rank` of `size`: it waits until all ranks have called it with the same ID of
     :func:`unique_id`. ``name`` begins the text of :meth:`describe`; ``timeout`` and ``init_timeout`` are the seconds that an
-    operation and the meeting of the ranks may take (HORING_TIMEOUT_MS, HORING_INIT_TIMEOUT_MS); ``reproducible`` makes the
-    bits of reductions depend on nothing but inputs and groups (HORING_REPRODUCIBLE).
+    operation and the initialisation may take (HORING_TIMEOUT_MS, HORING_INIT_TIMEOUT_MS); ``reproducible`` makes the
+    bits of reductions depend only on inputs and groups (HORING_REPRODUCIBLE).
 
     One thread at a time uses a communicator; ``abort``, ``rank``, ``size``, ``error``, ``failed_rank``, ``place_of``,
     ``block_of``, ``set_timeout`` and ``register`` may be used by any thread at any time. It belongs to the process that made
@@ -73,7 +73,7 @@ class Communicator(Collectives):
 
     @classmethod
     def from_environment(cls) -> "Communicator":
-        """Rank, size and meeting point from the launcher: horing-run, mpirun (Open MPI, MPICH), srun or torchrun.
+        """Rank, size and rendezvous address from the launcher: horing-run, mpirun (Open MPI, MPICH), srun or torchrun.
 
         May be called again, also after a close: the ranks' first calls make one communicator, their second calls the next.
         Raises InvalidUsageError (no launcher, no secret), InvalidArgumentError, TimeoutError.
@@ -82,7 +82,7 @@ class Communicator(Collectives):
 
     @classmethod
     def create_all(cls, size: int) -> "List[Communicator]":
-        """All ranks of a communicator in this process, each to be driven by a thread of its own, or all in a group."""
+        """All ranks of a communicator in this process, each driven by its own thread, or all in a group."""
         size = _capi.whole("size", size, 1)
         handles = (ctypes.c_void_p * size)()
         _capi.check(_capi.horingCommInitAll(ctypes.cast(handles, ctypes.POINTER(ctypes.c_void_p)), size, None))
@@ -96,7 +96,7 @@ class Communicator(Collectives):
 
     def _adopt(self, handle: int) -> None:
         self._handle: Optional[int] = handle
-        self._ended = "closed"  # what became of it, once it has no handle
+        self._ended = "closed"  # its state, once it has no handle
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._alone = (self,)
@@ -107,9 +107,9 @@ class Communicator(Collectives):
     # ---- Relatives ----
 
     def split(self, color: Optional[int], key: Optional[int] = None) -> "Optional[Communicator]":
-        """The ranks of each `color` (0 or more) get a communicator of their own, ordered by `key` (default: their rank).
+        """The ranks of each `color` (0 or more) get a communicator, ordered by `key` (default: their rank).
 
-        All ranks call it; with color None a rank gets None. This communicator stays as it is, and the two are independent.
+        All ranks call it; with color None a rank gets None. This communicator is unchanged, and the two are independent.
         """
         self._check_no_group("split")
         config, comm = _capi.make_config(blocking=False), self._open()
@@ -120,7 +120,7 @@ class Communicator(Collectives):
         return None if handle is None else self._of(handle)
 
     def shrink(self, excluded: Sequence[int], *, abort: bool = False) -> "Communicator":
-        """A communicator of the ranks that are not `excluded`, which may be dead; all others call it with the same list.
+        """A communicator of the ranks that are not `excluded`, which may be dead; all other ranks call it with the same list.
 
         Works on one in error. ``abort=True`` ends this one: calls that run on it return an error, and it can only be closed
         or aborted. Otherwise the operations that this rank has issued are waited for.
@@ -205,7 +205,7 @@ class Communicator(Collectives):
     def close(self) -> None:
         """Waits for this rank's operations and the delivery of what it has sent, then releases the communicator.
 
-        Ranks may call it at different times; returns even when others are dead. Again, after an abort, or in a forked child,
+        Ranks may call it at different times; returns even when other ranks are dead. Again, after an abort, or in a forked child,
         it does nothing. Raises InvalidUsageError if a collective is running in another thread.
         """
         if not self._is_ours() or self._handle is None:
@@ -349,7 +349,7 @@ _communicators: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 
 @atexit.register
 def _end_all() -> None:
-    """Whatever is still open ends as a program would have ended it; what is under way is given up."""
+    """Closes all that is still open, and abandons operations in progress."""
     for communicator in streams.communicators_under_way():
         communicator.abort()
     for communicator in list(_communicators):

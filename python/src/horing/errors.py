@@ -14,10 +14,10 @@ __all__ = ["HoringError", "CudaError", "SystemCallError", "InternalError", "Inva
 
 
 class HoringError(Exception):
-    """A call of the library failed. The text says what was tried, on which rank and peer, what happened, and what to do.
+    """A call of the library failed. The text names the operation, the rank and the peer, the cause, and what to do.
 
-    ``code`` is the number of the result (``horingResult_t``). ``rank`` is the rank that the error is about, a candidate
-    for :meth:`Communicator.shrink` to exclude; None where it is about no single rank or only about the caller.
+    ``code`` is the number of the result (``horingResult_t``). ``rank`` is the rank to blame, a candidate
+    for :meth:`Communicator.shrink` to exclude; None if no single rank, or only the caller, is to blame.
     """
 
     code = 0

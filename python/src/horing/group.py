@@ -32,9 +32,9 @@ def hold(communicator: Any, stream: Any, buffers: Any) -> None:
 class group:
     """``with group():`` launches the calls of this thread inside the block together when it ends.
 
-    For sends and receives that need each other, and for operations of several communicators. At the end those without a
-    stream are complete, the others have been handed to their streams. Groups nest; the outermost launches. An exception in
-    the block drops its calls, which then were never made.
+    For sends and receives that depend on each other, and for operations of several communicators. At the end operations without a
+    stream are complete, the others have been issued to their streams. Groups nest; the outermost launches. An exception in
+    the block drops its calls, which are not made.
     """
 
     def __enter__(self) -> "group":

@@ -16,7 +16,7 @@ __all__ = ["Memory", "Registration", "mem_alloc"]
 class Memory:
     """Zeroed bytes from :func:`mem_alloc`, with the buffer protocol: ``numpy.frombuffer(memory, dtype="float32")``.
 
-    Views keep it alive; it goes back to the system with the last of them. A forked child shares the pages with its parent.
+    Views keep it alive; the last one frees it. A forked child shares the pages with its parent.
     """
 
     nbytes: int

@@ -1,4 +1,4 @@
-"""Streams: operations that run in order while the program goes on."""
+"""Streams: operations that run in order, asynchronously."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LONGEST_WAIT_MS = 100  # inside the library, where Ctrl-C does not reach Python
 
 
 class Stream:
-    """An in-order queue of operations on any communicators, carried out by threads of the library.
+    """An in-order queue of operations on any communicators, run by threads of the library.
 
-    Pass it as ``stream=`` to a collective or a message: the call returns at once, and the operation runs when those before
-    it on the stream and on the communicator are complete. The stream holds the buffers of its operations until they are.
+    Pass it as ``stream=`` to a collective or a message: the call returns at once, and the operation runs when earlier ones
+    on the stream and on the communicator are complete. The stream holds the buffers of its operations until they are.
     Any thread may use it. A ``with`` block closes it, and so does the garbage collector, which does not wait.
     """
 
@@ -37,7 +37,7 @@ class Stream:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._issued = 0
-        # (number of the operation, its communicator, its buffers) of those that may be under way.
+        # (number, communicator, buffers) of each operation that may be in progress.
         self._held: Deque[Tuple[int, Any, Any]] = deque()
         self._error: Optional[HoringError] = None  # the first since the last query or synchronize
         _sweep()
@@ -56,7 +56,7 @@ class Stream:
         """Waits until all operations issued so far are complete, at most `timeout` seconds (None: their own deadlines).
 
         Raises the first error among them since the last call, or TimeoutError; in that case, and after a
-        KeyboardInterrupt, the operations go on. Other threads run meanwhile.
+        KeyboardInterrupt, the operations continue. Other threads run meanwhile.
         """
         if timeout is None and not _interrupt.is_main_thread():
             self._take_result(_capi.horingStreamSynchronize, self._open())
@@ -68,7 +68,7 @@ class Stream:
         """Calls back once, when all operations issued so far are complete, with the first error among them or None.
 
         On a thread of the library, or on the calling one if they are complete already. Inside it, calls that wait, and
-        calls that end a communicator or stream, raise InvalidUsageError; an exception of its own is printed and dropped.
+        calls that end a communicator or stream, raise InvalidUsageError; its exceptions are printed and dropped.
         """
         key = next(_keys)
         _callbacks[key] = callback
@@ -92,7 +92,7 @@ class Stream:
     def __exit__(self, kind: Any, *_: Any) -> None:
         if kind is None:
             self.close()
-        else:  # what is under way may wait for ranks that will not come
+        else:  # operations in progress may wait for ranks that never arrive
             self._leave()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -131,13 +131,13 @@ class Stream:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._poll():
             if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"operations on the stream are not complete after {timeout} s. They go on: wait longer, or "
+                raise TimeoutError(f"operations on the stream are not complete after {timeout} s. They continue: wait longer, or "
                                    "abort their communicator")
             left = _LONGEST_WAIT_MS if deadline is None else 1000 * (deadline - time.monotonic())
             _capi.horingStreamWait(self._open(), _capi.STREAM_ALL, max(1, min(_LONGEST_WAIT_MS, int(left))))
 
     def _take_result(self, function: Any, handle: int) -> bool:
-        """Whether all is complete; then lets the buffers go, and keeps the error for whoever asks."""
+        """Whether all operations are complete; then releases their buffers, and keeps the first error for the next wait."""
         issued = self._issued
         code = function(handle)
         if code == _capi.IN_PROGRESS:
@@ -171,7 +171,7 @@ class Stream:
             return [communicator for _, communicator, _ in self._held]
 
     def _leave(self) -> None:
-        """Ends without waiting: what is under way keeps its buffers until it is complete."""
+        """Ends without waiting: operations in progress keep their buffers until they are complete."""
         if self._pid == os.getpid() and self._poll():
             self._release()
         elif self._pid == os.getpid():
@@ -184,7 +184,7 @@ class Stream:
 
 
 _streams: "weakref.WeakSet[Stream]" = weakref.WeakSet()
-_left: Deque[Tuple[Any, Any]] = deque()  # streams that nobody has any more, with the buffers of what is under way
+_left: Deque[Tuple[Any, Any]] = deque()  # unreferenced streams, with the buffers of operations in progress
 
 
 def _sweep() -> None:
@@ -201,7 +201,7 @@ def _sweep() -> None:
 
 
 def communicators_under_way() -> List[Any]:
-    """Those with operations on any stream that are not complete."""
+    """The communicators with incomplete operations on any stream."""
     _sweep()
     found = [communicator for stream in list(_streams) for communicator in stream._communicators_under_way()]
     return found + [communicator for _, held in list(_left) for _, communicator, _ in held]

@@ -3,8 +3,11 @@
 import pytest
 import torch
 
+from horing.torch.paro import saved
+
 _VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 needs_fsdp2_on_cpu = pytest.mark.skipif(_VERSION < (2, 6), reason="this torch has fully_shard for GPUs only")
+needs_paro = pytest.mark.skipif(not saved.can_be_packed(), reason="PaRO needs a newer torch")
 
 try:  # 2.6
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -15,4 +18,4 @@ try:  # 2.5
 except ImportError:
     from torch.distributed._tensor import Shard, distribute_tensor
 
-__all__ = ["MixedPrecisionPolicy", "Shard", "distribute_tensor", "fully_shard", "needs_fsdp2_on_cpu"]
+__all__ = ["MixedPrecisionPolicy", "Shard", "distribute_tensor", "fully_shard", "needs_fsdp2_on_cpu", "needs_paro"]

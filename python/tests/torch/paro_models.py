@@ -72,6 +72,22 @@ class Experts(nn.Module):
         return hidden + result
 
 
+class Mixture(nn.Module):
+    """Of experts, on words, without attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
+        self.mixtures = nn.ModuleList(Experts() for _ in range(3))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS)
+
+    def forward(self, words):
+        hidden = self.words(words) + self.places.weight
+        for mixture in self.mixtures:
+            hidden = mixture(hidden)
+        return self.head(self.norm(hidden))
+
+
 class Vision(nn.Module):
     """A transformer on patches of an image, with a mixture of experts."""
 
@@ -141,6 +157,6 @@ def mean_over_ranks(values: list[float]) -> torch.Tensor:
 
 
 def join_nodes(rank: int, size: int, folder: str, members: int = 2) -> None:
-    """Groups of `members` ranks stand for nodes."""
+    """Groups of `members` ranks represent nodes."""
     os.environ["HORING_GROUP"] = f"node{rank // members}"
     join(rank, size, folder)

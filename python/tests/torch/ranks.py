@@ -1,4 +1,4 @@
-"""Runs a function as the ranks of a job: each in a process of its own, forked, under a deadline."""
+"""Runs a function as the ranks of a job: each in a forked process, under a deadline."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _stacks(processes, folder) -> str:
 
 
 def _be(body, rank, size, folder, sender, group, group_timeout) -> None:
-    gc.freeze()  # no collection looks at, and so copies, what the parent had
+    gc.freeze()  # no collection visits, and so copies, the parent's objects
     stack = open(os.path.join(folder, f"stack{rank}"), "w")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
     begin = time.monotonic()

@@ -14,7 +14,7 @@ SIZES = (2, 4)
 COUNTS = (0, 1, 4, 1000)
 MOVED = [getattr(torch, name) for name in (
     "float16 float32 float64 bfloat16 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool complex32 complex64 complex128 "
-    "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz").split()]
+    "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu").split() if hasattr(torch, name)]
 REALS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.int64]
 
@@ -236,6 +236,20 @@ def test_uneven_lists():
             same(output, torch.full((rank,), 1.0 * rank))
 
     check(3, body)
+
+
+@pytest.mark.costly
+def test_counts_above_32_bits():
+    def body(rank, size):
+        count = 2**31 + 5
+        tensor = torch.zeros(count, dtype=torch.int8)
+        tensor[-3:] = 1 + rank
+        dist.broadcast(tensor, 1)
+        assert (tensor[-3:] == 2).all() and not tensor[:-3].any()
+        dist.all_reduce(tensor)
+        assert (tensor[-3:] == 2 * size).all() and tensor[-4] == 0
+
+    check(2, body, timeout=200, group_timeout=150)
 
 
 def test_coalesced():

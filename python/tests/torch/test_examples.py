@@ -7,13 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 import torch
 
 from launching import horing_run, need_emulated_nodes
-from names import needs_fsdp2_on_cpu
+from names import needs_fsdp2_on_cpu, needs_paro
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "torch"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -54,22 +55,8 @@ def test_ddp(launcher):
 
 
 @needs_fsdp2_on_cpu
-def test_fsdp(launcher, tmp_path):
-    text = output(launcher, str(EXAMPLES / "fsdp.py"), str(tmp_path / "checkpoint"))
-    found = losses(text)
-    assert len(found) == 5 and found[-1] < 0.7 * found[0], found
-    assert "saved to" in text and (tmp_path / "checkpoint" / ".metadata").exists()
-
-
-def test_paro(launcher, tmp_path):
-    text = output(launcher, str(EXAMPLES / "paro_gpt.py"), "--save", str(tmp_path / "model.pt"))
-    found = losses(text)
-    assert len(found) == 4 and found[-1] < 0.3 * found[0], found
-    assert "<- this one" in text and "saved to" in text
-    assert torch.load(tmp_path / "model.pt")["words.weight"].shape == (11, 32)
-
-
-def test_the_fsdp_script_trains_with_paro_as_the_guide_changes_it(launcher, tmp_path):
+@needs_paro
+def test_fsdp_and_paro_in_its_place_as_the_guide_changes_the_script(launcher, tmp_path):
     script, guide = (EXAMPLES / "fsdp.py").read_text(), (EXAMPLES.parents[1] / "docs" / "paro-pytorch.md").read_text()
     for part in re.search("```diff\n(.*?)```", guide, re.DOTALL)[1].split("@@\n"):
         lines = part.splitlines()
@@ -77,8 +64,31 @@ def test_the_fsdp_script_trains_with_paro_as_the_guide_changes_it(launcher, tmp_
         assert script.count(before) == 1, before
         script = script.replace(before, after)
     (tmp_path / "changed.py").write_text(script)
-    found = losses(output(launcher, str(tmp_path / "changed.py")))
-    assert len(found) == 5 and found[-1] < 0.7 * found[0], found
+    found = {}
+    for name, path in (("FSDP", EXAMPLES / "fsdp.py"), ("PaRO", tmp_path / "changed.py")):
+        text = output(launcher, str(path), str(tmp_path / name))
+        found[name] = losses(text)
+        assert "saved to" in text and (tmp_path / name / ".metadata").exists()
+    assert len(found["FSDP"]) == 5 and found["FSDP"][-1] < 0.7 * found["FSDP"][0], found
+    assert found["PaRO"] == pytest.approx(found["FSDP"], rel=1e-3)
+
+
+@needs_paro
+def test_paro(launcher, tmp_path):
+    text = output(launcher, str(EXAMPLES / "paro_gpt.py"), "--save", str(tmp_path / "model.pt"), "--svg", str(tmp_path / "training.svg"))
+    found = losses(text)
+    assert len(found) == 4 and found[-1] < 0.3 * found[0], found
+    assert "<- this one" in text and "saved to" in text
+    assert torch.load(tmp_path / "model.pt")["words.weight"].shape == (11, 32)
+    reported = re.findall(r"(\d+) tokens/s, ([0-9.]+) MB held by a rank, sent by it so far ([0-9.]+) MB between groups", text)
+    assert len(reported) == 4 and all(int(rate) > 0 and float(held) > 0 for rate, held, _ in reported), text
+    drawn = ElementTree.parse(tmp_path / "training.svg").getroot()
+    names = [each.text for each in drawn.findall(".//{*}text") if each.get("class") == "name"]
+    assert names[0].startswith("PaRO ") and names[1:] == ["loss", "tokens per second", "memory of a rank, MB", "sent by a rank, MB"]
+    lines = [each.get("points").split() for each in drawn.findall(".//{*}polyline")]
+    assert [len(each) for each in lines] == [30] * 5
+    heights = [float(point.split(",")[1]) for point in lines[0]]
+    assert heights[-1] > heights[0]  # the loss fell: downwards in a picture is more
 
 
 def test_tensor_parallel(launcher):

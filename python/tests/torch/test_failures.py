@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import textwrap
 import threading
 import time
 
@@ -77,7 +79,8 @@ def test_a_late_rank_before_the_deadline_is_no_error():
     check(2, body, group_timeout=10)
 
 
-@pytest.mark.parametrize("differ", ("sizes", "types", "operations", "collectives", "roots"))
+@pytest.mark.parametrize("differ", ("sizes", "types", "operations", "collectives", "roots", "blocks", "blocks for a root", "blocks to reduce",
+                                    "splits"))
 def test_ranks_that_disagree(differ):
     calls = {
         "sizes": lambda odd: dist.all_reduce(torch.ones(11 if odd else 10)),
@@ -85,6 +88,10 @@ def test_ranks_that_disagree(differ):
         "operations": lambda odd: dist.all_reduce(torch.ones(10), dist.ReduceOp.MAX if odd else dist.ReduceOp.SUM),
         "collectives": lambda odd: dist.broadcast(torch.ones(10), 0) if odd else dist.all_reduce(torch.ones(10)),
         "roots": lambda odd: dist.broadcast(torch.ones(10), 1 if odd else 0),
+        "blocks": lambda odd: dist.all_gather([torch.ones(10 + odd) for _ in range(3)], torch.ones(10 + odd)),
+        "blocks for a root": lambda odd: dist.gather(torch.ones(10 + odd), [torch.ones(10)] * 3 if dist.get_rank() == 0 else None, 0),
+        "blocks to reduce": lambda odd: dist.reduce_scatter(torch.ones(10 + odd), [torch.ones(10 + odd) for _ in range(3)]),
+        "splits": lambda odd: dist.all_to_all_single(torch.ones(6), torch.ones(6), [2, 2, 2], [3, 2, 1] if odd else [2, 2, 2]),
     }
 
     def body(rank, size):
@@ -156,6 +163,31 @@ def test_a_program_that_just_ends_has_its_own_exit_code(state):
     assert time.monotonic() - begin < 10
 
 
+def test_an_interpreter_that_ends_while_an_operation_is_under_way(tmp_path):
+    program = """
+        import sys
+        import torch
+        import torch.distributed as dist
+        import horing.torch
+        rank = int(sys.argv[1])
+        dist.init_process_group("horing", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+        dist.all_reduce(torch.ones(3))
+        if rank == 0:
+            work = dist.all_reduce(torch.ones(10, 2)[:, 0], async_op=True)
+            message = dist.irecv(torch.ones(3), 1)
+        sys.exit(7 - rank)
+        """
+    ranks = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(program), str(rank), str(tmp_path / "store")],
+                              stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    try:
+        texts = [rank.communicate(timeout=60)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [7, 6], texts
+    assert not any("Traceback" in text or "Fatal" in text or "terminate" in text for text in texts), texts
+
+
 def run_atexit_and_exit(code: int):
     """As an interpreter ends; a child of multiprocessing ends without exit handlers."""
     import atexit
@@ -172,7 +204,7 @@ def test_forked_children_live_and_end_as_if_there_were_no_group():
         if child == 0:
             code = 1
             try:
-                with pytest.raises(RuntimeError, match="belongs to the process that forked"):
+                with pytest.raises(RuntimeError, match="belongs to the parent of this forked"):
                     group.allreduce([torch.ones(1)])
                 code = 5
             finally:

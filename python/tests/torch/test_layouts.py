@@ -1,4 +1,4 @@
-"""Tensors of any layout: right values, and nothing beside a view is touched."""
+"""Tensors of any layout: right values, and nothing outside a view is written."""
 
 from __future__ import annotations
 
@@ -54,6 +54,62 @@ def test_views(async_op):
     check(2, body)
 
 
+@pytest.mark.parametrize("async_op", (False, True))
+def test_views_in_the_other_collectives(async_op):
+    def body(rank, size):
+        for view_of in VIEWS.values():
+            base = whole()
+            view = view_of(base)
+            view.fill_(1.0 + rank)
+            finish(dist.reduce(view, 1, async_op=async_op))
+            only_the_view(base, view_of, 3.0 if rank == 1 else 1.0)
+            base = whole()
+            finish(dist.gather(torch.full_like(view, 1.0 + rank), [torch.empty_like(view), view_of(base)] if rank == 0 else None, 0,
+                               async_op=async_op))
+            only_the_view(base, view_of, 2.0 if rank == 0 else -1.0)
+            base = whole()
+            inputs = [view_of(torch.full((6, 8), 10.0 * rank + each)) for each in range(size)]
+            finish(dist.all_to_all([torch.empty_like(view), view_of(base)], inputs, async_op=async_op))
+            only_the_view(base, view_of, 10.0 + rank)
+            base = whole()
+            view_of(base).fill_(1.0 + rank)
+            with dist._coalescing_manager(async_ops=True) as both:
+                dist.all_reduce(view_of(base))
+                dist.all_reduce(torch.ones(3))
+            both.wait()
+            only_the_view(base, view_of, 3.0)
+
+    check(2, body)
+
+
+@pytest.mark.parametrize("async_op", (False, True))
+def test_views_of_a_tensor_for_all_ranks(async_op):
+    def body(rank, size):
+        for name in ("columns", "every second"):
+            view_of = VIEWS[name]
+            shape = view_of(torch.cat([whole()] * size)).shape
+            rows = torch.arange(1.0 * shape[0])[:, None].expand(shape)
+            base = torch.cat([whole()] * size)
+            finish(dist.all_gather_into_tensor(view_of(base), view_of(torch.full((6, 8), 1.0 * rank)), async_op=async_op))
+            expected = torch.cat([whole()] * size)
+            view_of(expected).copy_(torch.arange(1.0 * size).repeat_interleave(shape[0] // size)[:, None].expand(shape))
+            assert torch.equal(base, expected), name
+            source = torch.cat([whole()] * size)
+            view_of(source).copy_(rows + rank)
+            base = whole()
+            finish(dist.reduce_scatter_tensor(view_of(base), view_of(source), async_op=async_op))
+            expected = whole()
+            view_of(expected).copy_(sum(rows + each for each in range(size)).chunk(size)[rank])
+            assert torch.equal(base, expected), name
+            base = torch.cat([whole()] * size)
+            finish(dist.all_to_all_single(view_of(base), view_of(source), async_op=async_op))
+            expected = torch.cat([whole()] * size)
+            view_of(expected).copy_(torch.cat([(rows + each).chunk(size)[rank] for each in range(size)]))
+            assert torch.equal(base, expected), name
+
+    check(2, body)
+
+
 def finish(work) -> None:
     if work is not None:
         work.wait()
@@ -86,6 +142,22 @@ def test_elements_that_share_memory_are_refused():
         output = [torch.empty(4) for _ in range(size)]
         dist.all_gather(output, torch.full((1,), 1.0 * rank).expand(4))  # to read them is fine
         assert all((each == number).all() for number, each in enumerate(output))
+
+    check(2, body)
+
+
+def test_what_is_read_and_written_may_not_overlap_otherwise_than_in_place():
+    def body(rank, size):
+        flat = torch.arange(8.0)
+        calls = (lambda: dist.all_gather_into_tensor(flat, flat[1:5]),
+                 lambda: dist.reduce_scatter_tensor(flat[1:5], flat),
+                 lambda: dist.all_to_all_single(flat[:6], flat[2:]))
+        for call in calls:
+            with pytest.raises(ValueError, match="overlap"):
+                call()
+        assert torch.equal(flat, torch.arange(8.0))
+        dist.all_reduce(flat)  # nothing was sent, so the group goes on
+        assert torch.equal(flat, 2 * torch.arange(8.0))
 
     check(2, body)
 

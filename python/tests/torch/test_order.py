@@ -93,6 +93,41 @@ def test_futures():
     check(2, body)
 
 
+def test_a_future_of_every_operation():
+    def body(rank, size):
+        def two(value):
+            return torch.full((2,), float(value))
+
+        everyone, total = torch.arange(float(size)).repeat_interleave(2), two(sum(range(size)))
+        pieces, whole, one = [torch.empty(2) for _ in range(size)], torch.empty(2 * size), torch.empty(2)
+        at_root = rank == 0
+        started = (
+            (lambda t: dist.broadcast(t, 1, async_op=True), two(rank), lambda t: t, two(1)),
+            (lambda t: dist.reduce(t, 0, async_op=True), two(rank), lambda t: t, total if at_root else two(rank)),
+            (lambda t: dist.all_gather(pieces, t, async_op=True), two(rank), lambda t: torch.cat(pieces), everyone),
+            (lambda t: dist.all_gather_into_tensor(whole, t, async_op=True), two(rank), lambda t: whole, everyone),
+            (lambda t: dist.gather(t, pieces if at_root else None, 0, async_op=True), two(rank), lambda t: torch.cat(pieces), everyone),
+            (lambda t: dist.scatter(one, list(t.chunk(size)) if at_root else None, 0, async_op=True), everyone, lambda t: one, two(rank)),
+            (lambda t: dist.reduce_scatter(one, list(t.chunk(size)), async_op=True), everyone, lambda t: one, two(size * rank)),
+            (lambda t: dist.reduce_scatter_tensor(one, t, async_op=True), everyone, lambda t: one, two(size * rank)),
+            (lambda t: dist.all_to_all(pieces, list(t.chunk(size)), async_op=True), everyone, lambda t: torch.cat(pieces),
+             two(rank).repeat(size)),
+            (lambda t: dist.all_to_all_single(whole, t, async_op=True), everyone, lambda t: whole, two(rank).repeat(size)),
+            (lambda t: dist.isend(t, 1) if at_root else dist.irecv(t, 0), two(5 if at_root else 0), lambda t: t, two(5)))
+        for number, (start, tensor, read, expected) in enumerate(started):
+            future = start(tensor).get_future()
+            future.wait()
+            assert future.done() and torch.equal(read(tensor), expected), number
+        with dist._coalescing_manager(async_ops=True) as both:
+            tensors = [two(rank), two(1)]
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+        both.wait()
+        assert torch.equal(tensors[0], total) and torch.equal(tensors[1], two(size))
+
+    check(2, body)
+
+
 def test_wait_with_a_timeout_leaves_the_operation():
     def body(rank, size):
         if rank == 1:

@@ -8,11 +8,16 @@ import torch.distributed as dist
 from torch import nn
 
 from horing.torch import paro
-from paro_models import STRATEGIES, Gpt, Vision, batch, join_nodes, loss_of, made, mean_over_ranks, train
+from horing.torch.paro.layout import Entry, Unit
+from horing.torch.paro.plan import Shape, cost_of
+from names import needs_paro
+from paro_models import STRATEGIES, Gpt, Mixture, Vision, batch, join_nodes, loss_of, made, mean_over_ranks, train
 from ranks import check
 
+pytestmark = needs_paro
 MODELS = {"gpt": (Gpt, {}), "gpt with checkpointed layers": (Gpt, {"checkpointed": "layers"}),
-          "gpt with checkpointed parts, partly frozen": (Gpt, {"checkpointed": "parts", "frozen": True}), "vision": (Vision, {})}
+          "gpt with checkpointed parts, partly frozen": (Gpt, {"checkpointed": "parts", "frozen": True}), "vision": (Vision, {}),
+          "mixture of experts": (Mixture, {})}
 
 
 def on_nodes(body, size: int = 4, members: int = 2, **options):
@@ -49,6 +54,19 @@ def test_every_strategy_trains_as_one_process_does(model):
             close_to(net.state_dict(), alone.state_dict())
 
     on_nodes(body, timeout=300)
+
+
+# Sums of rounded times depend on the order, and the choice of the strategy on them.
+def test_costs_have_the_same_order_on_all_ranks():
+    def slow_bytes(*dtypes):
+        unit = Unit(0, "")
+        unit.entries = [Entry(0, "", nn.Parameter(torch.zeros(1000, dtype=dtype)), None) for dtype in dtypes]
+        unit.entries += [Entry(0, "", nn.Parameter(torch.zeros(512)), None)]
+        return [estimate.slowBytes for estimate, _ in cost_of(0, Shape(2, 2, True), [unit], 1, 2, 1 << 20).estimates]
+
+    found = slow_bytes(torch.float64, torch.float32, torch.bfloat16)
+    assert len(set(found)) == 3
+    assert slow_bytes(torch.bfloat16, torch.float32, torch.float64) == found[::-1]
 
 
 def test_groups_of_different_sizes_and_one_rank():

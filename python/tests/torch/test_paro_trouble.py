@@ -4,6 +4,8 @@ the parameter."""
 from __future__ import annotations
 
 import copy
+import os
+import signal
 
 import pytest
 import torch
@@ -12,8 +14,12 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from horing.torch import paro
-from paro_models import WIDTH, Gpt, batch, loss_of, made, train
+from names import needs_paro
+from paro_models import WIDTH, Gpt, join_nodes, loss_of, made, train
+from ranks import run
 from test_paro import close_to, on_nodes
+
+pytestmark = needs_paro
 
 SOME = ("NNG", "IIG", "GGG")  # parameters whole, in groups, over all
 
@@ -84,7 +90,7 @@ def test_graphs_that_overlap_and_backward_passes_that_repeat():
             losses[0].backward(retain_graph=True)
             losses[1].backward()
             losses[0].backward()
-            net(inputs_of(0, 0))  # a graph that nobody uses
+            net(inputs_of(0, 0))  # an unused graph
             optimizer.step()
             optimizer.zero_grad(set_to_none=False)
 
@@ -196,7 +202,7 @@ def test_optimizers_that_need_whole_parameters():
         class Own(torch.optim.SGD):
             pass
 
-        kinds = [Own, torch.optim.Adafactor] + [torch.optim.Muon] * hasattr(torch.optim, "Muon")
+        kinds = [Own] + [getattr(torch.optim, name) for name in ("Adafactor", "Muon") if hasattr(torch.optim, name)]  # of newer torch
         for kind in kinds:
             with pytest.raises(TypeError, match=f"{kind.__name__} is not known to work element by element, and parameter"):
                 kind([each for each in net.parameters() if each.dim() == 2], lr=0.1).step()
@@ -216,6 +222,50 @@ def test_optimizers_that_need_whole_parameters():
 
     on_nodes(body)
     on_nodes(with_each)
+
+
+class _Overflow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values, factor):
+        ctx.factor = factor
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor, None
+
+
+def test_a_grad_scaler_skips_a_step_on_all_ranks():
+    def run(net, ranks, unscaled, **options):
+        """The scale after each step, and how many steps the optimizer made. In the third, the embedding's gradient overflows on one rank."""
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
+        optimizer, scales = torch.optim.AdamW(net.parameters(), lr=0.01, **options), []
+        for number in range(4):
+            optimizer.zero_grad()
+            for rank in ranks:
+                factor = float("inf") if (number, rank) == (2, 1) else 1.0
+                hook = net.words.register_forward_hook(lambda module, args, output: _Overflow.apply(output, factor))
+                scaler.scale(loss_of(net, number, [rank]) / len(ranks)).backward()
+                hook.remove()
+            if unscaled:
+                scaler.unscale_(optimizer)
+                nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+            scaler.step(optimizer)
+            scaler.update()
+            scales.append(scaler.get_scale())
+        return scales, {float(state["step"]) for state in optimizer.state.values()}
+
+    def body(rank, size):
+        for unscaled, options in ((True, {}), (False, {"fused": True})):
+            alone = made(Gpt)
+            expected = run(alone, range(size), unscaled, **options)
+            assert expected == ([1024, 2048, 1024, 1024], {3.0})
+            for strategy in SOME:
+                net = paro.shard(made(Gpt), strategy=strategy)
+                assert run(net, [rank], unscaled, **options) == expected
+                close_to(net.state_dict(), alone.state_dict())
+
+    on_nodes(body)
 
 
 def test_refused_with_the_name_of_the_parameter():
@@ -265,6 +315,24 @@ def test_refused_with_the_name_of_the_parameter():
 
     on_nodes(body)
     on_nodes(sparse)
+
+
+@pytest.mark.parametrize("strategy", ("IIG", pytest.param("GGG", marks=pytest.mark.costly)))
+def test_a_killed_rank_is_named_by_its_number_among_all(strategy):
+    def body(rank, size, folder):
+        join_nodes(rank, size, folder)
+        net = paro.shard(made(Layers, [0, 1]), strategy=strategy)
+        optimizer = adam(net)
+        one_step(net, optimizer, [rank])
+        dist.barrier()
+        if rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        for _ in range(100):
+            one_step(net, optimizer, [rank])
+
+    outcomes = run(4, body, group=False, timeout=120)
+    for rank in (0, 1, 3):
+        assert "RemoteError" in outcomes[rank].error and "rank 2" in outcomes[rank].error.splitlines()[-1], outcomes[rank].error
 
 
 def test_ranks_that_do_different_things_are_told():

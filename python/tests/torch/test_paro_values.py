@@ -1,4 +1,4 @@
-"""horing.torch.paro: whole and sharded values, mixed precision, memory and what the summary says of it."""
+"""horing.torch.paro: whole and sharded values, mixed precision, memory and its summary."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import torch
 from torch import nn
 
 from horing.torch import paro
+from names import MixedPrecisionPolicy, fully_shard, needs_fsdp2_on_cpu, needs_paro
 from paro_models import Gpt, loss_of, made, mean_over_ranks, train
 from test_paro import close_to, on_nodes
+
+pytestmark = needs_paro
 
 
 def steps(net, optimizer, rank, first, count):
@@ -43,6 +46,9 @@ def test_whole_values_fit_the_model_and_any_strategy():
         assert second.load_state_dict(some, strict=False).missing_keys == ["norm.bias"]
         with pytest.raises(RuntimeError, match=r"norm.bias has shape \(3,\), and the parameter has \(8,\)"):
             second.load_state_dict({**whole, "norm.bias": torch.ones(3)})
+        for wrong, what in ((1, "a int"), (torch.ones(8) * 1j, "a tensor of torch.complex64")):
+            with pytest.raises(TypeError, match=f"norm.bias is {what}"):
+                second.load_state_dict({**whole, "norm.bias": wrong})
         with pytest.raises(TypeError, match="norm.bias is a shard"):
             second.load_state_dict({**whole, "norm.bias": second.norm.bias})
 
@@ -63,6 +69,12 @@ def test_shards_resume_a_training_to_the_bit():
             optimizer = torch.optim.Adam(again.parameters())
             optimizer.load_state_dict(kept[1])
             assert steps(again, optimizer, rank, 2, 2) == expected
+        shards = kept[0]["shards"]
+        for wrong in ({key: value for key, value in shards.items() if key != "places"}, {**shards, "places": torch.zeros(99, 1)}):
+            with pytest.raises(ValueError, match="the shard of parameter places is "):
+                again.load_sharded_state_dict({**kept[0], "shards": wrong})
+        with pytest.raises(ValueError, match="this has no 'buffers'"):
+            again.load_sharded_state_dict(shards)
         other = paro.shard(made(Gpt), strategy="GGG")
         with pytest.raises(ValueError, match="another layout: strategy is III, and here GGG"):
             other.load_sharded_state_dict(kept[0])
@@ -96,18 +108,62 @@ def test_bfloat16_with_masters_of_float32():
     on_nodes(body)
 
 
+def test_reductions_in_float32_where_asked():
+    """256 and ones: sums that bfloat16 cannot hold."""
+    def body(rank, size):
+        for strategy in ("NNN", "NIG", "IIG", "GGG"):
+            for reduce_dtype, expected in ((torch.float32, (256 + 2 * size - 1) / size), (None, 256 / size)):
+                net = paro.shard(nn.Linear(3, 5, bias=False).bfloat16(), strategy=strategy, reduce_dtype=reduce_dtype)
+                for micro in range(2):
+                    inputs = torch.full((1, 3), 256.0 if rank + micro == 0 else 1.0, dtype=torch.bfloat16)
+                    net(inputs).sum().backward()
+                grad = net.weight.grad
+                assert grad.dtype == torch.float32
+                if reduce_dtype:
+                    assert all(value == expected for value in grad.flatten().tolist()), (strategy, grad.flatten())
+                else:
+                    assert all(value != (256 + 2 * size - 1) / size for value in grad.flatten().tolist()), strategy
+        with pytest.raises(ValueError, match="reduce_dtype is torch.float16: expected torch.float32, or None"):
+            paro.shard(nn.Linear(3, 5), reduce_dtype=torch.float16)
+
+    on_nodes(body)
+
+
+@needs_fsdp2_on_cpu
+def test_bfloat16_with_float32_reduction_trains_as_fsdp2_does():
+    def body(rank, size):
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        theirs = made(Gpt).bfloat16().float()  # weights that both begin with
+        for part in (*theirs.layers, theirs):
+            fully_shard(part, mp_policy=policy)
+        expected = mean_over_ranks(train(theirs, [rank], steps=4, largest_norm=None))
+        for strategy in ("IIG", "GGG"):
+            net = paro.shard(made(Gpt).bfloat16(), strategy=strategy, reduce_dtype=torch.float32)
+            got = mean_over_ranks(train(net, [rank], steps=4, largest_norm=None))
+            torch.testing.assert_close(got, expected, rtol=1e-3, atol=0)
+
+    on_nodes(body)
+
+
 def test_memory_decides_and_the_summary_says_what_is_held():
     def body(rank, size):
         costs = {}
-        for strategy in ("NNN", "NNG", "IIG", "GGG"):
-            net = paro.shard(made(Gpt), strategy=strategy, micro_steps=2)
+        for strategy in ("NNN", "NNG", "IIG", "GGG", "III"):
+            # III: in bfloat16, reduced in float32
+            mixed = strategy == "III"
+            net = paro.shard(made(Gpt).bfloat16() if mixed else made(Gpt), strategy=strategy, micro_steps=2,
+                             reduce_dtype=torch.float32 if mixed else None)
             train(net, [rank], micro_steps=2, steps=1)
-            usage, cost = net._paro.client.usage(), net._paro.cost
+            before = net.usage()
+            train(net, [rank], micro_steps=2, steps=1)
+            usage, cost = net.usage(), net._paro.cost
             costs[strategy] = cost
             state = 2 * sum(each.numel() * each.element_size() for each in net.parameters())
-            assert cost.kept <= usage.stateBytes + state <= cost.kept + 64 * len(net._paro.buckets)  # buckets are rounded up to whole shards
-            assert usage.gatheredBytes <= cost.gathered + 64 * len(net._paro.buckets)
-            assert usage.gradBufferBytes <= cost.grad_buffers + 128
+            assert cost.kept <= usage.kept + state <= cost.kept + 64 * len(net._paro.buckets)  # buckets are rounded up to whole shards
+            assert usage.gathered <= cost.gathered + 64 * len(net._paro.buckets)
+            assert usage.grad_buffers <= cost.grad_buffers + 128
+            sent = usage.sent_between_groups - before.sent_between_groups, usage.sent_in_group - before.sent_in_group
+            assert cost.slow <= sent[0] <= 1.1 * cost.slow and cost.fast <= sent[1] <= 1.1 * cost.fast, (sent, cost)
             text = net.summary()
             assert f"PaRO {strategy}" in text and "<- this one" in text and "layers.2: 12 parameters" in text, text
         assert costs["GGG"].gathered > 0 == costs["NNN"].gathered
@@ -117,10 +173,47 @@ def test_memory_decides_and_the_summary_says_what_is_held():
             assert limit is None or net._paro.cost.memory <= costs[expected].memory
         with pytest.raises(ValueError, match=r"fits into memory=1.00 KiB on each rank: \w+ needs the least, [0-9.]+ KiB"):
             paro.shard(made(Gpt), memory="1KiB")
-        with pytest.raises(ValueError, match="memory is 'much'"):
-            paro.shard(made(Gpt), memory="much")
+        assert paro.shard(made(Gpt), memory=1e9)._paro.memory_limit == 10**9
+        for wrong, error, text in (({"memory": "much"}, ValueError, "memory is 'much'"), ({"memory": -1}, ValueError, "memory is -1"),
+                                   ({"strategy": 3}, TypeError, "strategy is a int"), ({"bucket_bytes": -5}, ValueError, "bucket_bytes is -5")):
+            with pytest.raises(error, match=text):
+                paro.shard(made(Gpt), **wrong)
         with pytest.raises(ValueError, match="strategy 'XYZ'|XYZ"):
             paro.shard(made(Gpt), strategy="XYZ")
+
+    on_nodes(body)
+
+
+def test_the_fastest_is_chosen_and_the_summary_says_why():
+    from horing.torch.paro import client, layout, plan
+
+    def chosen(**seconds_per_byte):
+        """By rates of groups, rails and all ranks, for a model on 2 nodes of 4."""
+        rates = client.Rates()
+        for collective in range(3):
+            for scope, name in enumerate(("inside", "between", "everywhere")):
+                passes = 2 if client.COLLECTIVES[collective] == "all-reduce" else 1
+                rates.of[collective][scope] = client.Rate(1e-6, passes * seconds_per_byte.get(name, 0.0))
+        entries = layout.find_entries(model := made(Gpt), None)
+        units, _ = layout.assign_units(model, entries, layout.choose_units(model, None))
+        costs = [plan.cost_of(number, plan.Shape(2, 4, True), units, 4, 2, 32 << 20) for number in client.STRATEGIES]
+        for cost in costs:
+            cost.take_time(rates)
+        best, other = plan.best_of(costs)
+        return best.name, other.seconds / best.seconds
+
+    # Links between nodes alone take time: all that use them once are as fast, and NIG has the least memory of these, buffers included.
+    assert chosen(between=1e-3, everywhere=1e-3 / 4) == ("NIG", pytest.approx(1, abs=0.02))
+    # Where a collective in the node costs, too, none in each micro-step is faster; NNG is as fast as NNN.
+    assert chosen(inside=1e-3, between=1e-2, everywhere=2.5e-3) == ("NNG", pytest.approx(1, abs=0.02))
+
+    def body(rank, size):
+        text = paro.shard(made(Gpt), micro_steps=4).summary()
+        assert re.search(r"  [NIG]{3}: [0-9.]+ ms for the collectives of an optimizer step, by rates that were measured at the start; "
+                         r"(next is [NIG]{3} with|[NIG]{3} takes) [0-9.]+ ms", text), text
+        assert "  IIG was asked for\n" in paro.shard(made(Gpt), strategy="IIG").summary()
+        least = min(cost.memory for cost in paro.shard(made(Gpt), strategy="IIG")._paro.costs)
+        assert "is the only one that fits\n" in paro.shard(made(Gpt), memory=least).summary()
 
     on_nodes(body)
 

@@ -75,7 +75,7 @@ def test_an_id_is_good_at_its_place_only(tmp_path, monkeypatch):
         secret.unseal(altered, "1 id")
 
 
-@pytest.mark.parametrize("content, mode, expected", ((b"k" * 31, 0o600, "has 31 bytes"), (b"k" * 32, 0o640, "by others .mode 640")))
+@pytest.mark.parametrize("content, mode, expected", ((b"k" * 31, 0o600, "has 31 bytes"), (b"k" * 32, 0o640, "by other users .mode 640")))
 def test_a_key_file_that_is_no_secret(content, mode, expected, tmp_path, monkeypatch):
     monkeypatch.setenv("HORING_KEY_FILE", key_file(str(tmp_path), content=content, mode=mode))
     with pytest.raises(ValueError, match=expected):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 
+import pytest
 import torch
 import torch._dynamo  # noqa: F401 - once, instead of in every rank
 import torch.distributed as dist
@@ -262,6 +263,14 @@ def test_compiled_collectives():
         assert all(torch.equal(each, gradient) for each in everyone)
 
     check(2, body, timeout=120)
+
+
+def test_paro_says_which_torch_it_needs(monkeypatch):
+    from horing.torch import paro
+
+    monkeypatch.delattr(torch._C._autograd, "_top_saved_tensors_default_hooks", raising=False)
+    with pytest.raises(RuntimeError, match="PaRO needs torch 2.8 or newer"):
+        paro.shard(nn.Linear(2, 2))
 
 
 def test_pipeline_schedules():

@@ -26,8 +26,8 @@ void setAllButSizes(const CallSpec& spec, const Caller& caller, BufferRules& rul
   rules.may_be_in_place = contract.may_be_in_place;
 }
 
-// Of a collective whose blocks all have `count` elements. Written where they are: to hand them on as a Result would read what
-// was written a moment ago in other pieces, for which a processor waits 20 ns.
+// For a collective whose blocks all have `count` elements. Written in place: copying a Result would read bytes that were just
+// written in other pieces, for which a processor stalls 20 ns.
 Status setUniform(const CallSpec& spec, const Caller& caller, BufferRules& rules) {
   setAllButSizes(spec, caller, rules);
   const size_t blocks = blocksOf(spec.collective, caller.ranks);

@@ -53,7 +53,7 @@ struct Command {
   Work work;
   // Its buffers are ones that only a GPU reaches: of the GPU that the queue is bound to (CommandQueue::bind).
   bool on_gpu = false;
-  std::vector<const void*> pinned{};  // those of them in memory of the host that the GPU reaches as well
+  std::vector<const void*> pinned{};  // those in host memory that the GPU reaches as well
   Taken taken = Taken::kUnasked;      // the rest is for hosts
 
   Command() = default;
@@ -78,13 +78,13 @@ struct CommandBuffer {
   const char* name;  // of include/horing/horing.h
   const void* at;
 };
-// All of them: one where the output is the input; none that is empty, or that only the root has.
+// All buffers: one if the output is the input; none that is empty, or that only the root has.
 std::vector<CommandBuffer> buffersOf(const Command& command, int rank);
 // Whether something of it is in memory that only a GPU reaches and goes without being staged (comm/gpu/staged_pieces.h).
 bool hasCopier(const Command& command);
-// Whether it is messages with tags, all of them between memory of hosts.
+// Whether it is messages with tags, all between host memory.
 bool hasTagsOnly(const Command& command);
-// On no rank: the others need not make the call.
+// On any rank: the other ranks need not make the call.
 bool movesNothing(const Command& command);
 
 }  // namespace horing

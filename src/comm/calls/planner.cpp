@@ -50,7 +50,7 @@ PlanSettings Planner::settings() {
   settings.simd = config_.simd == "plain"  ? Simd::kPlain
                   : config_.simd == "avx2" ? std::min(best, Simd::kAvx2)
                                            : best;
-  // Beyond a good part of this rank's share of the last-level cache nobody finds the output there again.
+  // Beyond a good part of this rank's share of the last-level cache no reader finds the output there.
   if (!caches_) caches_ = cachesOfThisThread();
   const CpuCaches& caches = *caches_;
   const auto ranksOn = [&](int32_t cpus) {
@@ -102,7 +102,7 @@ Result<PlannedOperation*> Planner::prepare(Collective collective, const Selectio
 
 Status Planner::prove(Collective collective, const Selection& selection, int32_t root_position) const {
   const int ranks = selection.shape.ranks();
-  if (!wantsProof(config_, ranks)) return {};
+  if (ranks > kMostRanksProven) return {};
   std::vector<Schedule> all;
   for (int32_t position = 0; position < ranks; ++position) {
     HORING_ASSIGN(Schedule schedule, buildSchedule(selection.algorithm->name, collective, selection.shape,

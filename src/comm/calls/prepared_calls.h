@@ -1,5 +1,5 @@
 #pragma once
-// What was found out for calls that were made before: programs make the same calls over and over.
+// The prepared forms of earlier calls: programs repeat their calls.
 #include <array>
 #include <memory>
 #include <new>
@@ -19,7 +19,7 @@ struct PreparedCall {
   CallSpec spec;
   BufferRules rules;
   const Selection* over_links = nullptr;
-  // What may serve it instead where peers' buffers can be reached; empty: nobody asks whether they can.
+  // The algorithm for buffers that peers can reach; empty: the ranks do not ask each other
   std::span<const Selection> shared;
   bool is_tiny = false;
   // That of `over_links`; null: it was not carried out over links yet.
@@ -28,10 +28,10 @@ struct PreparedCall {
   FlightRecord record;
 };
 
-// A bounded table. What it holds saves time and changes nothing else, so ranks may hold different calls. One thread at a time.
+// A bounded table. It saves time and changes nothing else, so ranks may hold different calls. One thread at a time.
 class PreparedCalls {
  public:
-  // Null: the call was not prepared, or not lately. Those whose blocks have tables never are.
+  // Null: the call was not prepared, or is no longer kept. Calls whose blocks have tables are never kept.
   PreparedCall* find(const CallSpec& spec) const {
     if (spec.uneven) return nullptr;
     const Set& set = sets_[setOf(spec)];
@@ -39,7 +39,7 @@ class PreparedCalls {
       if (entry && entry->spec == spec) return entry.get();
     return nullptr;
   }
-  // To be filled. Takes the place of one that was added earlier; lives until the next call of this, or of clear().
+  // A new entry, to be filled. Replaces an old one; valid until the next call of this or of clear().
   PreparedCall& add(const CallSpec& spec) {
     PreparedCall* place = &not_kept_;
     if (!spec.uneven) {

@@ -1,8 +1,7 @@
 #pragma once
-// What is proven of schedules before they run.
+// The proofs of schedules before they run.
 #include <span>
 
-#include "base/config.h"
 #include "schedule/plan_parameters.h"
 #include "schedule/verify.h"
 
@@ -10,11 +9,6 @@ namespace horing {
 
 // Above this many ranks a proof costs more than init should; tests prove those shapes instead.
 inline constexpr int kMostRanksProven = 64;
-
-// Whether HORING_VERIFY wants it.
-inline bool wantsProof(const Config& config, int ranks) {
-  return config.verify != "never" && (config.verify != "auto" || ranks <= kMostRanksProven);
-}
 
 // Of all ranks, by position: values, data races, and freedom from deadlock.
 inline Status proveSchedules(std::span<const Schedule> all, const PlanParameters& parameters) {

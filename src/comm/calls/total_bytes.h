@@ -7,8 +7,8 @@ namespace horing {
 // Bytes of the whole vector, or of all blocks that one rank has: the measure by which an algorithm is chosen.
 size_t totalBytes(const CallSpec& spec, int ranks);
 
-// Whether a call moves nothing on any rank; then the others need not make it. Where blocks differ, this rank may have nothing while others
-// have something; and all are to know of a list with nothing in it.
+// Whether a call moves nothing on any rank; then the other ranks need not make it. If blocks differ, this rank may have nothing
+// while other ranks have something; and all ranks take part in an empty list.
 inline bool movesNothing(const CallSpec& spec) {
   return spec.count == 0 && !spec.uneven && spec.list == 0;
 }

@@ -13,10 +13,6 @@ namespace horing {
 namespace {
 
 constexpr size_t kAlignment = 4096;
-constexpr int64_t kLastCopiesMs = 1000;
-// How long a wait for a copy yields the core before it sleeps between two looks.
-constexpr int64_t kYieldNs = 200'000;
-constexpr std::chrono::microseconds kNap{50};
 
 size_t pinnedBytes(int ranks) {
   return std::max(BounceBuffers::kPinnedBytes, BounceBuffers::mostCopies(ranks) * BounceBuffers::kLeastBytes);
@@ -69,7 +65,7 @@ Result<size_t> BounceBuffers::tryRead(size_t flow, std::byte* to, const std::byt
                                       size_t left) {
   auto& [first, second] = flows_[flow].buffers;
   const CudaAddress begin = cudaAddress(from), end = begin + left;
-  // A message begins, or bytes of it were left out. Copies come in any order, so what was read ahead of those comes first.
+  // A new message, or a gap in this one. Copies complete in any order, so finish earlier read-ahead first.
   if (!first.has(begin)) {
     for (Buffer* const buffer : {&first, &second}) {
       HORING_ASSIGN(const bool is_free, hasCopied(*buffer));
@@ -94,7 +90,7 @@ Result<size_t> BounceBuffers::tryWrite(size_t flow, std::byte* to, const std::by
   Flow& own = flows_[flow];
   own.writes = true;
   Buffer& first = own.buffers[0];
-  // Bytes were left out.
+  // A gap in the message.
   if (first.bytes > 0 && first.end() != cudaAddress(to)) HORING_TRY(handOver(own));
   HORING_ASSIGN(const bool is_free, hasCopied(first));
   if (!is_free) return size_t{0};
@@ -102,14 +98,14 @@ Result<size_t> BounceBuffers::tryWrite(size_t flow, std::byte* to, const std::by
   const size_t moved = std::min(bytes, buffer_bytes_ - first.bytes);
   std::memcpy(first.host + first.bytes, from, moved);
   first.bytes += moved;
-  // The end of a message, too: nobody knows when the flow's next one comes.
+  // Also at the end of a message: the flow's next message may come much later.
   if (first.bytes == buffer_bytes_ || moved == left) HORING_TRY(handOver(own));
   return moved;
 }
 
 Result<bool> BounceBuffers::trySettle(size_t flow) {
   Flow& own = flows_[flow];
-  // The end of a message was left out.
+  // The end of the previous message was skipped.
   if (own.writes && own.buffers[0].bytes > 0) HORING_TRY(handOver(own));
   for (Buffer& buffer : own.buffers) {
     HORING_ASSIGN(const bool is_done, hasCopied(buffer));
@@ -118,16 +114,16 @@ Result<bool> BounceBuffers::trySettle(size_t flow) {
   return true;
 }
 
-// As much as it holds of what is before the end: nothing, perhaps.
+// Reads as much as fits, up to `end`; perhaps nothing.
 Status BounceBuffers::fill(Buffer& buffer, CudaAddress from, CudaAddress end) {
   buffer.gpu = from;
   buffer.bytes =
-      from < end ? std::min<size_t>(buffer_bytes_, end - from) : 0;  // the message before was longer
+      from < end ? std::min<size_t>(buffer_bytes_, end - from) : 0;  // the previous message was longer
   if (buffer.bytes == 0) return {};
   return startCopy(buffer, cudaAddress(buffer.host), from, buffer.bytes, GpuCopier::Direction::kFromGpu);
 }
 
-// The first buffer's bytes go to the GPU, and the other is the first.
+// Starts the copy of the first buffer to the GPU, and swaps the buffers.
 Status BounceBuffers::handOver(Flow& flow) {
   Buffer& buffer = flow.buffers[0];
   const size_t bytes = std::exchange(buffer.bytes, 0);
@@ -192,16 +188,16 @@ Status BounceBuffers::copyNow(CudaAddress to, CudaAddress from, size_t bytes, Gp
     HORING_ASSIGN(const bool is_done, hasCopied(buffer));
     if (is_done) return {};
     HORING_TRY(news());
-    if (clock_.nowNs() - buffer.since_ns < kYieldNs)
+    if (clock_.nowNs() - buffer.since_ns < kGpuYieldNs)
       std::this_thread::yield();
     else
-      std::this_thread::sleep_for(kNap);
+      std::this_thread::sleep_for(kGpuNap);
   }
 }
 
 void BounceBuffers::awaitCopies() const {
   const Deadline deadline = Deadline::after(clock_, kLastCopiesMs);
-  while (copier_->isCopying() && !deadline.passed()) std::this_thread::sleep_for(kNap);
+  while (copier_->isCopying() && !deadline.passed()) std::this_thread::sleep_for(kGpuNap);
 }
 
 }  // namespace horing

@@ -1,13 +1,14 @@
 #pragma once
-// Pinned memory of the host between a GPU's memory and slots, for messages: the GPU copies between it and its own memory in large pieces,
-// beside whatever the host does, and the host copies between it and slots.
+// Pinned bounce buffers between GPU memory and slots, for messages: the GPU copies between its memory and the buffers in large pieces,
+// concurrently with the host, which copies between the buffers and slots.
 //
-// Each flow (engine/host/memory_copier.h) has two buffers, so that the GPU is at one while the host is at the other, and no other flow
-// ever has these. So a flow waits for its own peer and for copies alone, which wait for nothing. If flows took buffers from each other,
-// one whose peer takes nothing for now, or sends nothing, could keep what another flow needs, and with that the very message for which
-// that peer waits. What the buffers take together is bounded all the same: they are the smaller the more flows a group has.
+// Each flow (engine/host/memory_copier.h) has two buffers of its own, so that the GPU uses one while the host uses the other. So a flow
+// waits only for its own peer and for copies, and copies wait for nothing. If flows shared buffers, a flow whose peer is not ready could
+// hold a buffer that another flow needs to send the message for which that peer waits: a deadlock. Total memory is bounded: the more flows
+// a group has, the smaller the buffers.
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,41 +24,45 @@
 
 namespace horing {
 
-// Of one communicator and GPU. A resource of one thread, but for reserve() and memoryBytes().
+// How long a wait for the GPU yields the core before it sleeps between polls, and how long it sleeps.
+inline constexpr int64_t kGpuYieldNs = 200'000;
+inline constexpr std::chrono::microseconds kGpuNap{50};
+// How long an object that ends waits for its last copies.
+inline constexpr int64_t kLastCopiesMs = 1000;
+
+// For one communicator and GPU. A resource of one thread, except reserve() and memoryBytes().
 class BounceBuffers {
  public:
-  // A copy of so much takes longer than it takes to ask for it, and the next is asked for in time.
-  static constexpr size_t kMostBytes = 512 << 10;  // of a buffer
+  // A copy of this size takes longer than its launch, so launches keep up.
+  static constexpr size_t kMostBytes = 512 << 10;  // per buffer
   static constexpr size_t kLeastBytes = 16 << 10;
-  static constexpr size_t kPinnedBytes = 4 << 20;  // of all of them, where ranks are not very many
-  // Under way at once: two flows with each peer, and two buffers of each.
+  static constexpr size_t kPinnedBytes = 4 << 20;  // in total, unless there are very many ranks
+  // In flight at once: two flows with each peer, two buffers per flow.
   static constexpr size_t mostCopies(int ranks) { return 4 * static_cast<size_t>(ranks); }
 
-  // `timeout_ms`: what each copy has.
-  // `returned`: asked when something of a copy was done, by a call of the driver perhaps; its error ends the operation
-  // (comm/gpu/stream_release.h).
+  // `timeout_ms`: for each copy. `returned`: called after each step of a copy, which may have been a driver call; its error ends the
+  // operation (comm/gpu/stream_release.h).
   BounceBuffers(
       std::shared_ptr<const CudaDevice> device, int ranks, int64_t timeout_ms,
       std::function<Status()> returned = [] { return Status(); });
-  // Where the GPU may still be at the memory, that is never freed.
+  // Memory that the GPU may still access is never freed.
   ~BounceBuffers();
   BounceBuffers(const BounceBuffers&) = delete;
   BounceBuffers& operator=(const BounceBuffers&) = delete;
 
-  // Makes the memory, once. Any thread; before begin(), and before the caller's stream is told to wait for this operation: a driver that
-  // pins memory, or gives it back, may wait for streams. So it is made for as many flows as there can be, and is not given back sooner than
-  // all else.
+  // Allocates the memory, once. Any thread; before begin(), and before the caller's stream waits for this operation: a driver that pins or
+  // frees memory may wait for streams. So the memory is allocated for the maximum number of flows, and freed last.
   Status reserve();
-  // Who copies from now on, when nothing is under way; null: the driver.
+  // Sets the copier, while nothing is in flight; null: the driver.
   void use(GpuCopier* copier) { copier_ = copier ? copier : &driver_; }
-  // See MemoryCopier. Errors: kUnhandledCudaError, kTimeout; that of `news`.
+  // See MemoryCopier. Errors: kUnhandledCudaError, kTimeout; the error of `news`.
   Status copy(std::byte* to, const std::byte* from, size_t bytes, MemoryCopier::Ends ends,
               const std::function<Status()>& news);
   void begin(size_t flows);
   Result<size_t> tryRead(size_t flow, std::byte* to, const std::byte* from, size_t bytes, size_t left);
   Result<size_t> tryWrite(size_t flow, std::byte* to, const std::byte* from, size_t bytes, size_t left);
   Result<bool> trySettle(size_t flow);
-  // Of a group that failed: waits until no copy is under way, a second at most.
+  // For a failed group: waits until no copy is in flight, at most a second.
   void awaitCopies() const;
 
   Status driverReturned() const { return returned_(); }
@@ -70,17 +75,17 @@ class BounceBuffers {
  private:
   struct Buffer {
     std::byte* host = nullptr;
-    CudaAddress gpu = 0;           // where the bytes are from, or go, in the GPU's memory
-    size_t bytes = 0;              // of a message: read, or written but not handed over to the GPU
-    std::optional<uint64_t> copy;  // perhaps under way
-    int64_t since_ns = 0;          // when it was asked for
+    CudaAddress gpu = 0;           // source or destination in GPU memory
+    size_t bytes = 0;              // of a message: read ahead, or written but not yet handed to the GPU
+    std::optional<uint64_t> copy;  // perhaps in flight
+    int64_t since_ns = 0;          // when it was started
 
     CudaAddress end() const { return gpu + bytes; }
     bool has(CudaAddress at) const { return at >= gpu && at < end(); }
   };
   struct Flow {
-    std::array<Buffer, 2> buffers;  // the host is at the first
-    bool writes = false;            // into the GPU's memory
+    std::array<Buffer, 2> buffers;  // the host uses the first
+    bool writes = false;            // direction: into GPU memory
   };
 
   Status fill(Buffer& buffer, CudaAddress from, CudaAddress end);
@@ -96,11 +101,11 @@ class BounceBuffers {
   const int64_t timeout_ns_;
   const std::function<Status()> returned_;
   const SteadyClock clock_;
-  std::mutex mutex_;  // of what reserve() makes
+  std::mutex mutex_;  // for reserve()
   PinnedMemory memory_;
   DriverCopier driver_;
   GpuCopier* copier_ = &driver_;
-  std::vector<Flow> flows_;  // as many as any group had
+  std::vector<Flow> flows_;  // as many as the largest group had
   size_t buffer_bytes_ = 0;
   std::atomic<uint64_t> memory_bytes_{0};
 };

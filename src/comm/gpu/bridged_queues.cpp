@@ -28,7 +28,7 @@ void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const
   const size_t used = memory.used();
   const auto tryTo = [&]() -> Status {
     if (!ordersAdapterWrites(device))
-      return makeStatus(Code::kUnhandledCudaError, "GPU %d does not order what adapters write",
+      return makeStatus(Code::kUnhandledCudaError, "GPU %d does not order writes of adapters",
                         device.number());
     HORING_ASSIGN(std::byte* const begin, memory.allocate(kGpuBytes));
     HORING_ASSIGN(found_, adapterMemory(device, begin, kGpuBytes, ways));
@@ -37,8 +37,8 @@ void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const
     return {};
   };
   if (const Status taken = tryTo(); !taken.ok()) {
-    [[maybe_unused]] const Status back = memory.rewind(used);  // or it stays unused
-    return log.info("gpu", "adapters move what kernels send from pinned memory, not the GPU's: %s",
+    [[maybe_unused]] const Status back = memory.rewind(used);  // otherwise the memory stays unused
+    return log.info("gpu", "adapters send kernels' messages from pinned memory, not from GPU memory: %s",
                     taken.message().c_str());
   }
   arena_ = cuda::Arena(gpu_slots_.data(), kGpuBytes, "of a GPU for slots");
@@ -74,7 +74,7 @@ void BridgedQueues::keep() {
 }
 
 Status BridgedQueues::giveBack() {
-  arena_.rewind(kept_slots_bytes_);  // no kernel reads of a slot what nobody has written
+  arena_.rewind(kept_slots_bytes_);  // safe: no kernel reads an unwritten slot
   for (const Pinned& of_use : pinned_)
     if (of_use.memory) HORING_TRY(of_use.memory->rewind(of_use.kept));
   return {};

@@ -1,7 +1,7 @@
 #pragma once
-// The memory of one rank's queues that hosts carry (comm/gpu/proxy.h): pinned, so that kernels and host reach it, and adapters, which send
-// from its slots and write into them. Slots of queues that only adapters move are in the GPU's memory instead, as far as there is room: so
-// kernels need not cross PCIe for what they read and write, and adapters move it from GPU to GPU (cuda/adapter_memory.h).
+// The memory of one rank's queues that hosts carry (comm/gpu/proxy.h). It is pinned, so that kernels, the host and adapters can access it;
+// adapters send from its slots and write into them. Slots of queues that only adapters move are in GPU memory instead, as far as there is
+// room: kernels then do not access slots over PCIe, and adapters move data from GPU to GPU (cuda/adapter_memory.h).
 #include <array>
 #include <memory>
 #include <set>
@@ -18,45 +18,44 @@
 
 namespace horing {
 
-// A resource; one thread at a time. The proxies that carry the queues must be gone before it.
+// A resource; one thread at a time. Destroy the proxies that carry the queues first.
 class BridgedQueues {
  public:
-  // Of the GPU's memory, what slots may take.
+  // The GPU memory that slots may take.
   static constexpr size_t kGpuBytes = size_t{8} << 20;
 
-  // What may find room whatever else there is: queues of plans, those of parts that few plans have, and those of messages.
+  // Uses with reserved memory: queues of any plan, spare queues for further parts of some plans, and queues of messages.
   enum class Use : uint8_t { kPlan, kSpare, kMessages };
   struct Bytes {
     size_t plans = 0, spare = 0, messages = 0;
   };
-  // All pinned memory at once, for asking for more may wait for kernels that run. Errors: kUnhandledCudaError.
+  // Allocates all pinned memory at once, since a later allocation may wait for running kernels. Errors: kUnhandledCudaError.
   static Result<std::unique_ptr<BridgedQueues>> make(const std::shared_ptr<const CudaDevice>& device,
                                                      const cuda::QueueShape& shape, const Bytes& bytes);
   BridgedQueues(const BridgedQueues&) = delete;
   BridgedQueues& operator=(const BridgedQueues&) = delete;
 
-  // Slots may be in this memory of the GPU, of which it takes its part at once, if adapters can have that and the GPU finds what they write
-  // without a call of the driver: that might wait for the program to free memory, which waits for kernels, which wait for what was written.
-  // Else the log tells why not.
+  // Takes part of this GPU memory for slots, if adapters can access it and the GPU sees their writes without a driver call. (A driver call
+  // might wait for the program to free memory, which waits for kernels, which wait for these writes.) Otherwise the log tells why not.
   void useGpu(const CudaDevice& device, cuda::Memory& memory, const AdapterWays& ways, const Log& log);
-  // All memory so far, to these transports of proxies that have not started yet.
+  // Lends all memory so far to these transports of proxies that have not started yet.
   void lendTo(GpuProxies& proxies, const std::set<size_t>& transports) const;
-  // That part; empty: there is none.
+  // The GPU memory for slots; empty: none.
   std::span<const std::byte> gpuSlots() const { return gpu_slots_; }
 
   struct Made {
     cuda::Queue queue;
     MemoryOf slots;
   };
-  // `by_adapters`: adapters that have gpuSlots() move it.
+  // `by_adapters`: adapters that can access gpuSlots() move the queue.
   Result<Made> queue(Use use, bool by_adapters);
-  // What was made so far stays for good; what was made since then goes.
+  // keep(): the queues made so far stay for good. giveBack(): frees the queues made since keep().
   void keep();
   Status giveBack();
 
-  // Pinned.
+  // Pinned memory.
   uint64_t memoryBytes() const;
-  // Kernels may still use it: it is never freed.
+  // For memory that kernels may still use: it is never freed.
   void leak();
 
  private:
@@ -65,15 +64,15 @@ class BridgedQueues {
   const cuda::QueueShape shape_;
   std::vector<Region> regions_;  // of all memory
   struct Pinned {
-    std::unique_ptr<cuda::Memory> memory{};  // null: there are no such queues
+    std::unique_ptr<cuda::Memory> memory{};  // null: no queues of this use
     size_t kept = 0;
   };
-  std::array<Pinned, 3> pinned_;  // by use
+  std::array<Pinned, 3> pinned_;  // indexed by use
   Log log_;
-  bool said_ = false;    // that not all slots are in the GPU's memory
-  AdapterMemory found_;  // how adapters find the GPU's
+  bool said_ = false;    // logged that not all slots are in GPU memory
+  AdapterMemory found_;  // how adapters access GPU memory
   std::span<std::byte> gpu_slots_;
-  cuda::Arena arena_;  // of these
+  cuda::Arena arena_;  // of gpu_slots_
   size_t kept_slots_bytes_ = 0;
 };
 

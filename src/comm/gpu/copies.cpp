@@ -1,9 +1,9 @@
-// Large all-gathers of ranks that are threads of one process: each stream copies its rank's block to all outputs, once all streams
-// have come to the call, and none goes on before all copies are done. Between GPUs that takes none of their processors.
+// Large all-gathers of ranks that are threads of one process: each stream copies its rank's block to all outputs once all streams have
+// reached the call, and no stream continues before all copies are done. Copies between GPUs occupy no SM.
 //
-// The last rank to call puts all of it on the streams of all ranks. So every event that a stream waits for was recorded before, and
-// only what the program put in front of the call can hold it up: nothing has to be let go when a rank fails or leaves. Streams push,
-// for writes to another GPU need not wait for an answer as reads do.
+// The last rank that calls enqueues the copies on the streams of all ranks. So every event that a stream waits for has been recorded
+// already, and only the program's earlier work can delay a stream: nothing has to be released when a rank fails or leaves. Streams push,
+// since writes to another GPU do not wait for a reply as reads do.
 #include <mutex>
 #include <numeric>
 
@@ -12,7 +12,7 @@
 namespace horing {
 
 bool GpuLaunches::copyNext() {
-  // Always in this order, so nobody who has one waits for who waits for it.
+  // Always in this order: a lock order against deadlock.
   std::vector<std::unique_lock<std::mutex>> locks;
   for (const auto& gpu : gpus_) locks.emplace_back(gpu->mutex);
   for (const auto& gpu : gpus_)
@@ -70,7 +70,7 @@ Status GpuLaunches::meet() {
   return {};
 }
 
-// Each begins with the next rank: so not all write to one GPU at a time.
+// Each rank begins with its successor, so that not all write to one GPU at once.
 Status GpuLaunches::pushBlock(int number) {
   const Rank& rank = at(number);
   const CudaDevice::Current current(*rank.device);
@@ -79,7 +79,7 @@ Status GpuLaunches::pushBlock(int number) {
     const Rank& to = ranks_[(static_cast<size_t>(number) + distance) % ranks_.size()];
     std::byte* const place = to.waiting.front().call.output + static_cast<size_t>(number) * block.size();
     if (place == block.data()) continue;  // in place
-    // Memory of the host is of no GPU.
+    // Pinned memory belongs to no GPU.
     const bool is_pinned = rank.waiting.front().is_pinned || to.waiting.front().is_pinned;
     const CudaDevice& target = is_pinned ? *rank.device : *to.device;
     HORING_TRY(rank.device->push(target, place, block, nextStream(*gpus_[rank.gpu])));

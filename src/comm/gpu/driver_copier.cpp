@@ -61,7 +61,7 @@ Result<bool> DriverCopier::isDone(uint64_t copy) {
   return true;
 }
 
-// By the streams: of a copy that failed there may be no event.
+// Queries the streams: a failed copy may have no event.
 bool DriverCopier::isCopying() const {
   const CudaApi& api = device_->api();
   const OutsideOfGraphs outside(api);

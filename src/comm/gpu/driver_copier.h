@@ -1,6 +1,6 @@
 #pragma once
-// Copies by calls of the driver, on streams of the library's own: they occupy no SM, but a driver may keep them while the caller's stream
-// waits (comm/gpu/stream_release.h).
+// Copies by driver calls on streams of the library: they occupy no SM, but the driver may delay them while the caller's stream waits
+// (comm/gpu/stream_release.h).
 #include <memory>
 #include <vector>
 
@@ -17,7 +17,7 @@ class DriverCopier final : public GpuCopier {
   DriverCopier(const DriverCopier&) = delete;
   DriverCopier& operator=(const DriverCopier&) = delete;
 
-  // Makes its streams, once, before the first copy.
+  // Creates the streams, once, before the first copy.
   Status prepare();
   // Errors: kUnhandledCudaError.
   Result<uint64_t> start(CudaAddress to, CudaAddress from, size_t bytes, Direction direction) override;
@@ -31,11 +31,11 @@ class DriverCopier final : public GpuCopier {
   Result<CudaEvent> spareEvent();
 
   const std::shared_ptr<const CudaDevice> device_;
-  // One for each direction: a GPU copies both ways at once.
+  // A stream for each direction: a GPU copies both ways at once.
   CudaStream reads_ = nullptr;
   CudaStream writes_ = nullptr;
   std::vector<CudaEvent> events_;
-  std::vector<CudaEvent> spare_;  // behind no copy
+  std::vector<CudaEvent> spare_;  // unused events
 };
 
 }  // namespace horing

@@ -7,9 +7,8 @@
 
 namespace horing {
 
-// Whether processes of this rank's node may have a GPU in common: there are more of them than GPUs. Without MPS their kernels do not run at
-// once then, and one that waits for the host takes the others' time. Where GPUs cannot be counted each process has its own, as far as one
-// can tell.
+// Whether processes of this rank's node may share a GPU: there are more processes than GPUs. Without MPS their kernels then do not run
+// concurrently, and a kernel that waits for the host blocks the others. If GPUs cannot be counted, false.
 bool mayShareGpus(
     std::span<const HostIdentity> ranks, int rank,
     const std::function<Result<int>()>& count_gpus = [] { return countGpus(); });

@@ -16,7 +16,7 @@ namespace {
 size_t bufferBytes(const Call& call, ChunkSet holds, int ranks) {
   return call.count * dataTypeBytes(call.type) * blocksIn(holds, call.collective, ranks);
 }
-// Also on ranks that have no such buffer, where nobody looks.
+// Also set on ranks without the buffer, where it is not used.
 std::span<const std::byte> readsOf(const Call& call, int ranks) {
   return {call.input, bufferBytes(call, contractOf(call.collective).in, ranks)};
 }
@@ -43,7 +43,7 @@ std::unique_ptr<KernelCalls> KernelCalls::of(Communicator& communicator) {
   const CommunicatorOptions& options = membership.options();
   std::shared_ptr<GpuTeam> team = options.gpus;
   if (!team && !options.hub && options.config.gpu_path == "auto") {
-    // Who is alone has nobody to agree with.
+    // A single rank has no peers to agree with.
     if (membership.ranks() == 1) {
       team = std::make_shared<GpuTeam>(1);
     } else if (auto remote = RemoteGpus::of(communicator)) {
@@ -76,13 +76,13 @@ Status KernelCalls::agreeAtOnce() {
   if (!all_told || (team_->isRemote() && !mayHaveTerms(ranks))) return {};
   bind(membership_.options().gpu);
   const Result<bool> serves = teamServes(membership_.options().config.init_timeout_ms);
-  // Hosts serve whatever GPU the first operation is on.
+  // If hosts serve, the GPU of the first operation does not matter.
   if (serves.ok() && !serves.value()) device_ = nullptr;
   return serves.status();
 }
 
 Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
-  // For a thread that looks after kernels while nobody calls, and while graphs replay them.
+  // For the thread that watches kernels between calls and during graph replays.
   const auto news = [team = team_.get(), &communicator = communicator_] {
     Status error = communicator.membership().control().status();
     if (!error.ok()) team->abort();
@@ -93,13 +93,13 @@ Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
                        patience(timeout_ms));
 }
 
-// Ranks of other processes wait here for each other, so all must know by then what this one calls.
+// Ranks of other processes wait here for each other, so they must know this rank's call by then.
 Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t launch) {
   const size_t bytes = totalBytes(call, membership_.ranks());
   const Selection& selection =
       team_->selectionFor(call, communicator_.selector().select(call.collective, bytes));
   const auto plans = team_->plans(call.collective, selection, call.root);
-  // It sticks: they did not wait for the same.
+  // Sticky: the ranks waited for different calls.
   if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));
   if (plans.value())
     return (*plans.value())[static_cast<size_t>(membership_.job().map().positionOfRank(membership_.rank()))]
@@ -108,7 +108,7 @@ Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t l
   return nullptr;
 }
 
-// All of it but its number and its plan. Error: kInvalidUsage.
+// Makes the launch without its number and plan. Error: kInvalidUsage.
 Result<GpuLaunch> KernelCalls::makeLaunch(const Call& call, CudaStream stream, uint64_t graph) {
   GpuLaunch launch;
   launch.rank = membership_.rank();
@@ -126,7 +126,7 @@ Result<GpuLaunch> KernelCalls::makeLaunch(const Call& call, CudaStream stream, u
   return launch;
 }
 
-// From here on it is a call of the ledger. False: it is withdrawn, on all ranks.
+// From here on the launch is in the ledger. False: withdrawn on all ranks.
 Result<bool> KernelCalls::prepare(const Call& call, GpuLaunch& launch) {
   HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(call, membership_.ranks())));
   if (!launch.is_copied) {
@@ -163,7 +163,7 @@ Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) 
     }
   }
   auto* const list = std::get_if<ListCommand>(&command.work);
-  // Hosts can take entries of a list, and neither parts of anything else nor what is recorded.
+  // Hosts can take over single entries of a list, but no part of any other call, and nothing recorded.
   if (launches.empty() || (!left.empty() && (!list || graph != 0))) {
     for (const GpuLaunch& launch : launches) watch_.withdrawn(launch.call.number);
     return Taken::kNothing;
@@ -174,8 +174,8 @@ Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) 
   return Taken::kSome;
 }
 
-// Whether kernels carry messages at all. Two processes that exchange some both are here, and may agree on it now; who is alone has
-// nobody to agree with.
+// Whether kernels carry messages at all. If the communicator has two processes, both are in this call and may agree on it now; a single
+// rank needs no agreement.
 Result<bool> KernelCalls::carriesMessages(const Command& command) {
   const auto isOfBoth = [own = membership_.rank()](const Transfer& each) {
     return each.on_gpu && each.peer != own;
@@ -206,7 +206,8 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   launch.call.number = cuda::kNoCall;
   HORING_ASSIGN(launch.graph, recordedGraph(streams));
   std::vector<Transfer> taken, rest;
-  // Both ends of a message are on GPUs, or neither is. An empty one says nothing of that: its ends have to know that both work on GPUs.
+  // Both ends of a message are on GPUs, or neither is. An empty message has no buffer that tells: both ends must know otherwise that both
+  // work on GPUs.
   const bool both_know = launch.isRecorded() || membership_.ranks() == 2 || has_served_collective_;
   for (const Transfer& each : command.transfers()) {
     const bool is_on_gpus = each.on_gpu && (each.bytes > 0 || both_know);
@@ -221,13 +222,13 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
         "launch it outside",
         own, rest.front().direction == Transfer::Direction::kSend ? "to" : "from", rest.front().peer,
         rest.front().on_gpu ? "its GPU's memory is not reached, and there are too many ranks for this "
-                              "(33, or fewer with a large HORING_WINDOW), or one has not the memory for it"
+                              "(33), or one has not the memory for it"
                             : "it is not in a GPU's memory");
   HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, launch.isRecorded()));
   if (messages.kernels.empty() && !rest.empty()) return Taken::kNothing;
   launch.stream = streams.front();
   messages.others.assign(streams.begin() + 1, streams.end());
-  // Hosts and kernels carry their messages at the same time, so not on the same stream.
+  // Hosts and kernels carry messages concurrently, so on different streams.
   if (!rest.empty()) {
     launch.stream = team_->launches().sideStream(own);
     messages.others.assign(streams.begin(), streams.end());
@@ -242,7 +243,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   return Taken::kSome;
 }
 
-// kInvalidUsage: some are a GPU's of another rank, or may not record, or they do not all record the same graph, or none.
+// kInvalidUsage: a stream belongs to another rank's GPU, or may not record, or the streams do not all record the same graph, or none.
 Result<uint64_t> KernelCalls::recordedGraph(std::span<const CudaStream> streams) const {
   std::set<uint64_t> graphs;
   for (const CudaStream stream : streams) {
@@ -279,7 +280,7 @@ Result<Taken> KernelCalls::enterAsMessages(const Call& call, CudaStream stream) 
   return Taken::kAll;
 }
 
-// With ranks that `exchange` serves, and to itself; null: there are no others.
+// Messages with ranks that `exchange` serves, and to this rank itself; null: none.
 Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchange,
                                               std::span<const Transfer> transfers, bool is_recorded) const {
   const int own = membership_.rank();
@@ -314,12 +315,12 @@ Result<bool> KernelCalls::enqueue(Command& command, std::span<const CudaStream> 
   return command.taken == Taken::kAll;
 }
 
-// The stream that what was taken is complete on; null: nothing was.
+// The stream on which the taken part completes; null: nothing was taken.
 Result<CudaStream> KernelCalls::enterBlocking(Command& command) {
   command.taken = Taken::kNothing;
-  // Of messages a rank may have none, and then no way to know that they are on GPUs.
+  // A rank may have no messages in the call, and then cannot know that the messages are on GPUs.
   if (command.isTask() || movesNothing(command) || isOfMessages(command)) return nullptr;
-  // Before, the rank has no stream.
+  // Before this, the rank has no stream.
   HORING_ASSIGN(const bool serves, command.isExchange() ? carriesMessages(command) : teamServes());
   if (!serves) return nullptr;
   HORING_ASSIGN(const CudaStream stream, team_->launches().ownStream(membership_.rank()));

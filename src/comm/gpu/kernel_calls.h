@@ -1,5 +1,5 @@
 #pragma once
-// A rank's operations on its GPU by kernels: from a command to a launch of the team's (comm/gpu/team.h).
+// A rank's operations by kernels on its GPU: from a command to a launch of the team (comm/gpu/team.h).
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,44 +12,44 @@
 
 namespace horing {
 
-// Of one communicator. A resource. One thread at a time enters operations, and one alone takes the steps below; abort(), run() and
-// outcome(): any.
+// For one communicator. A resource. One thread at a time enters operations, and one takes the steps below; abort(), run() and outcome():
+// any thread.
 class KernelCalls {
  public:
   KernelCalls(Communicator& communicator, std::shared_ptr<GpuTeam> team)
       : communicator_(communicator), team_(std::move(team)), watch_(communicator, *team_) {}
-  // Null: the host does all that is asked of the communicator's GPUs.
+  // Null: hosts serve all operations on the communicator's GPUs.
   static std::unique_ptr<KernelCalls> of(Communicator& communicator);
-  // Then, when there are operations on GPUs: one rank's log tells why, if nobody chose it.
+  // If of() gave null and there are operations on GPUs: one rank logs the reason, unless the user chose it.
   static void warnOfNone(const Communicator& communicator);
 
-  // Collective, once, before anything else: where each rank told of its GPU when they met, all agree now on whether kernels serve them, so
-  // that no operation waits on the host for the first one of other ranks, and that kernels carry sends and receives, which are calls of too
-  // few to agree in, from the first on. Errors: the control plane's; the driver's.
+  // Collective, once, before any other call: if each rank named its GPU in its introduction, all ranks agree now on whether kernels serve
+  // them. Then no operation waits on the host for the first operation of other ranks, and kernels carry sends and receives, in which all
+  // ranks cannot agree, from the first one on. Errors: the control plane's; the driver's.
   Status agreeAtOnce();
-  // The GPU that kernels of this rank have; nothing: they have none so far.
+  // The GPU of this rank's kernels; nothing: none so far.
   std::optional<int> gpu() const { return device_ ? std::optional(device_->number()) : std::nullopt; }
-  // From now on the rank works on that GPU.
+  // Sets the rank's GPU.
   void bind(std::shared_ptr<const CudaDevice> device);
-  // In three steps, for ranks of one thread and operations that go together: takes out of the command what is for kernels, ... False:
-  // the rest is not, nor on other ranks. Errors: kInvalidUsage, and then nothing is taken; the driver's. Several streams, which differ:
-  // for sends and receives.
+  // Three steps, for several ranks driven by one thread and for grouped operations. enqueue() takes the part for kernels out of the
+  // command. False: a rest is left for hosts, on all ranks. Errors: kInvalidUsage (then nothing is taken); the driver's. Several distinct
+  // streams: only for sends and receives.
   Result<bool> enqueue(Command& command, std::span<const CudaStream> streams);
-  // The same, after what the default stream was told before: settle() returns when it is complete.
+  // The same, ordered after earlier work on the default stream: settle() returns when the part is complete.
   Result<bool> enqueueBlocking(Command& command);
-  // ... puts what was taken on its streams, ...
+  // Puts the taken part on its streams.
   Status start();
-  // ... and waits until it is on its way.
+  // Waits until the taken part is launched.
   Status settle();
-  // What comes from here on on the streams of messages of which a rest was for hosts is behind those that were taken. Once the rest is
-  // there, since neither waits for the other.
+  // Orders later work on these streams after the messages that kernels took, for messages of which hosts carry a rest. Called after the
+  // rest was enqueued, since kernels and hosts must not wait for each other.
   Status follow();
-  // For one operation, whatever another thread has taken: puts on its way what is for kernels. False as above.
+  // For one operation, independent of what another thread has taken: launches the part for kernels. False: as for enqueue().
   Result<bool> begin(Command& command);
-  // That is complete on return.
+  // Waits for begin()'s part to complete.
   Status finish();
 
-  // What kernels left that gave up; ok: none did.
+  // The error of kernels that gave up; ok: none did.
   Status outcome() { return watch_.outcome(); }
   // Any thread: ends the kernels of all ranks.
   void abort() { team_->abort(); }
@@ -60,7 +60,7 @@ class KernelCalls {
   GpuPatience patience(int64_t timeout_ms);
   Result<bool> teamServes() { return teamServes(timeoutMs()); }
   Result<bool> teamServes(int64_t timeout_ms);
-  // Null: kernels cannot serve it.
+  // Null: kernels cannot serve the call.
   Result<const cuda::BoundPlan*> planFor(const Call& call, uint64_t launch);
   Result<Taken> enter(Command& command, std::span<const CudaStream> streams);
   Result<Taken> enterCollective(Command& command, CudaStream stream);
@@ -75,7 +75,7 @@ class KernelCalls {
   Result<bool> carriesMessages(const Command& command);
   Result<CudaStream> enterBlocking(Command& command);
   Status judged(const Status& launched);
-  // What this rank has entered: puts it on its streams, and waits until it is on its way.
+  // Puts what this rank has entered on its streams, and waits until it is launched.
   Status launch();
   Status complete(CudaStream stream);
 
@@ -86,10 +86,10 @@ class KernelCalls {
   std::shared_ptr<const CudaDevice> device_;
   SteadyClock clock_;
   bool has_served_collective_ = false;
-  bool enqueued_ = false;              // something that settle() must wait for
-  CudaStream awaited_ = nullptr;       // that settle() must wait for
-  std::vector<CudaStream> followers_;  // that follow() must tell
-  CudaStream begun_ = nullptr;         // that finish() must wait for
+  bool enqueued_ = false;              // settle() has something to wait for
+  CudaStream awaited_ = nullptr;       // the stream that settle() waits for
+  std::vector<CudaStream> followers_;  // the streams for follow()
+  CudaStream begun_ = nullptr;         // the stream that finish() waits for
 };
 
 }  // namespace horing

@@ -17,7 +17,7 @@ constexpr size_t kCountBytes = (1 + cuda::kCopyBlocks) * sizeof(cuda::CopyCount)
 
 Result<std::unique_ptr<KernelCopier>> KernelCopier::create(const std::shared_ptr<const CudaDevice>& device,
                                                            size_t most_copies) {
-  // This one ends when the host has done what it begins after the launch.
+  // This kernel ends only after host work that begins after the launch.
   if (CudaDevice::launchesBlock())
     return makeStatus(Code::kUnhandledCudaError,
                       "CUDA_LAUNCH_BLOCKING is set: no kernel can wait for a host");
@@ -39,7 +39,7 @@ KernelCopier::KernelCopier(std::shared_ptr<cuda::LaneGpu> gpu, PinnedMemory memo
   std::uninitialized_default_construct_n(requests_, room_);
 }
 
-// Nor is a kernel unloaded that may still run.
+// Also keeps the kernel loaded, which may still run.
 void KernelCopier::leak() {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::shared_ptr<cuda::LaneGpu>>;
@@ -74,7 +74,7 @@ Result<uint64_t> KernelCopier::start(CudaAddress to, CudaAddress from, size_t by
   return before + 1;
 }
 
-// acquire: pairs with each block's release behind what it copied.
+// acquire: pairs with each block's release after its copy.
 bool KernelCopier::hasDone(uint64_t requests) const {
   return std::all_of(counts_ + 1, counts_ + 1 + cuda::kCopyBlocks,
                      [&](const cuda::CopyCount& done) { return cuda::loadAcquire(&done.value) >= requests; });

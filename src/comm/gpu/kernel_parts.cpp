@@ -8,7 +8,7 @@ namespace horing {
 
 namespace {
 
-// A block of one size, from or to a root. Only the root has both buffers; of the others' second nothing is read or written.
+// One call for each root's block. Only the root has both buffers; the second buffer of other ranks is not accessed.
 std::vector<Call> ofEachRoot(const Call& call, Collective collective, const Blocks& blocks, int rank,
                              int ranks) {
   const bool gathers = collective == Collective::kBroadcast;
@@ -43,7 +43,7 @@ bool isOfMessages(const Command& command) {
          call->collective != Collective::kReduceScatter;
 }
 
-// A rank that has one block alone sends it to the root, or gets it from there.
+// A rank with a single block sends it to the root, or receives it from there.
 std::vector<Transfer> messagesOf(const Call& call, int ranks) {
   const size_t element_bytes = dataTypeBytes(call.type);
   const Contract contract = contractOf(call.collective);

@@ -1,19 +1,19 @@
 #pragma once
-// How kernels carry out what they have no tables for: as several calls with blocks of one size, or as messages.
+// How kernels run calls with unequal blocks and lists: as several calls with blocks of one size, or as messages.
 #include <vector>
 
 #include "comm/calls/command.h"
 
 namespace horing {
 
-// Whether it is messages between pairs of ranks: all-to-all, gather and scatter with blocks that differ in size, of which no rank knows
-// all.
+// Whether the command runs as messages between pairs of ranks: all-to-all, gather and scatter with blocks that differ in size, since no
+// rank knows all sizes.
 bool isOfMessages(const Command& command);
-// These, of one rank.
+// The messages of one rank.
 std::vector<Transfer> messagesOf(const Call& call, int ranks);
 
-// Any other collective, as such with blocks of one size, in order: each entry of a list; of an all-gather with blocks that differ a broadcast
-// from each rank, of a reduce-scatter a reduction to each. Without those that move nothing. Every rank has the same.
+// Any other collective as a sequence of calls with blocks of one size: each entry of a list; for an unequal all-gather, a broadcast from
+// each rank; for an unequal reduce-scatter, a reduction to each rank. Without calls that move nothing. The same on every rank.
 std::vector<Call> evenParts(const Command& command, int rank, int ranks);
 
 }  // namespace horing

@@ -23,7 +23,7 @@ Result<KernelSelection> KernelSelection::make(const Config& config, const GroupM
     chosen.serial_ring_ = selectionOfOwn(Collective::kAllReduce, "serial_ring");
     return chosen;
   }
-  // Each byte of inputs is read once, and each of outputs written once, and nobody waits.
+  // These read each input byte once, write each output byte once, and do not wait.
   for (const auto& [collective, algorithm] : {std::pair{Collective::kAllReduce, "peer_write"},
                                               {Collective::kAllGather, "peer_write"},
                                               {Collective::kReduceScatter, "peer_read"}})
@@ -39,15 +39,15 @@ const Selection* KernelSelection::inOneLaunch(Collective collective) const {
 
 const Selection& KernelSelection::choose(const CallSpec& spec, size_t window_bytes,
                                          const Selection& of_hosts) const {
-  // Kernels do not run schedules for groups of different sizes.
-  const Selection& otherwise = of_hosts.shape.rails ? flat_ : of_hosts;
+  // Kernels run no schedules for groups of different sizes, or with shares of different sizes.
+  const Selection& otherwise = of_hosts.shape.rails || of_hosts.shape.shares ? flat_ : of_hosts;
   static const Algorithm* const ring = findAlgorithm("ring");
-  // Its lanes overlap from window to window.
+  // `ring` overlaps its lanes from window to window.
   if (serial_ring_ && spec.collective == Collective::kAllReduce && otherwise.algorithm == ring &&
       spec.count <= window_bytes / dataTypeBytes(spec.type))
     return *serial_ring_;
   const Selection* const in_one_launch = inOneLaunch(spec.collective);
-  // Of premulsum each rank has a factor of its own.
+  // In premulsum each rank has its own factor.
   return in_one_launch && spec.op != RedOp::kPreMulSum ? *in_one_launch : otherwise;
 }
 

@@ -7,11 +7,11 @@ namespace horing {
 
 namespace {
 
-// Between two looks; a timeline shows when they ended.
+// Between two polls; a timeline needs precise end times.
 constexpr std::chrono::milliseconds kPause{50}, kPauseOfTimeline{1};
-// For all ranks to hear why, before their kernels are ended.
+// Time for all ranks to learn the reason before their kernels are ended.
 constexpr int64_t kHearNs = 50'000'000;
-// Looks that find nothing under way before the thread sleeps: waking it costs the caller more than they do.
+// Idle polls before the thread sleeps: waking it costs the caller more than the polls do.
 constexpr int kIdleLooks = 20;
 
 }  // namespace
@@ -33,7 +33,7 @@ LaunchWatch::~LaunchWatch() {
     stop_ = true;
     changed_.notify_all();
   });
-  // What a timeline shows that nobody looked for.
+  // Records launches that no poll has seen, for the timeline.
   [[maybe_unused]] const Status seen = noteEnded();
 }
 
@@ -74,7 +74,7 @@ void LaunchWatch::withdrawn(uint64_t launch) {
   end(0);
 }
 
-// Under mutex_: the GPU has done so many. What was recorded or withdrawn ends with what is before it.
+// Under mutex_: the GPU has finished `done` launches. A recorded or withdrawn launch ends with the launch before it.
 void LaunchWatch::end(uint64_t done) {
   FlightRecorder& recorder = communicator_.records().launches().recorder();
   for (;; ++ended_) {
@@ -95,7 +95,7 @@ void LaunchWatch::serve() {
   while (!stop_) {
     sleeps_ = has_failed_ || idle >= kIdleLooks;
     if (sleeps_) {
-      // After a failure nothing counts as ended any more, and nothing is left to look for.
+      // After a failure launches no longer end, and nothing is left to watch.
       changed_.wait(lock,
                     [this] { return stop_ || (!has_failed_ && (ended_ < next_ || areMessagesUnderWay())); });
     } else {
@@ -119,7 +119,7 @@ Status LaunchWatch::noteEnded() {
 }
 
 Result<bool> LaunchWatch::look() {
-  // Kernels wait for ranks that do not come any more.
+  // Kernels wait for lost ranks.
   const Status heard = membership_.control().status();
   const bool is_over = !heard.ok() && clock_.nowNs() >= abort_from_ns_;
   if (is_over) team_.abort();
@@ -133,8 +133,8 @@ Result<bool> LaunchWatch::look() {
       const std::lock_guard judging(judge_mutex_);
       if (!judged_) judged_ = seen;
     }
-    // The program may never ask this communicator again, and kernels of other ranks wait for this one's. These are ended when all have
-    // heard why.
+    // The program may never use this communicator again, while kernels of other ranks wait for this rank's. Its kernels are ended once all
+    // ranks know the reason.
     membership_.control().announceError(seen);
     abort_from_ns_ = clock_.nowNs() + kHearNs;
     return true;
@@ -158,7 +158,7 @@ Result<bool> LaunchWatch::look() {
 }
 
 Status LaunchWatch::judge(uint64_t launch, const Status& own) {
-  // Nobody else need have called it.
+  // Other ranks need not have launched it.
   if (launch == cuda::kNoCall) {
     Status known = membership_.control().status();
     return known.ok() ? own : known;
@@ -182,7 +182,7 @@ Status LaunchWatch::outcome() {
   }
   const GpuTeam::Ended ended = team_.outcome();
   if (ended.status.ok()) return {};
-  // Messages are no call that ranks judge together, and their kernels may be seen here before their rank has told of them.
+  // Messages are not in the ledger, and their kernels may be seen here before their rank has reported them.
   const bool is_heard = !ended.replay && !ended.launch && ended.rank != membership_.rank();
   const Status own = is_heard ? Status(Code::kRemoteError, ended.status.message()) : ended.status;
   const Status judged = ended.replay ? judgeCall(ended.replay->encoded(), {{}, own.message()}, own)

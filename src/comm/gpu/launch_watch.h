@@ -1,11 +1,11 @@
 #pragma once
-// The launches of one rank's kernels, as the other ranks may hear of them: each is a call of the ledger (control/call_ledger.h) and of
+// Makes the kernel launches of one rank visible to other ranks: each launch is an entry of the call ledger (control/call_ledger.h) and of
 // the flight recorder, numbered from kFirstLaunch on.
 //
-// The caller has gone on, and a GPU tells nobody; so a thread looks after launches that are under way. It reports those that
-// do not end, ends kernels when another rank has failed, and has the ranks judge why kernels gave up. It sleeps while there are
-// none. What was recorded into a graph counts as done when it was; of replays that give up, of those that others wait in, and in
-// flight records, the counts tell that kernels keep (control/replay_number.h).
+// The caller does not wait for launches, and a GPU sends no notification; so a thread polls the launches in flight. It reports launches
+// that hang, ends kernels when another rank has failed, and asks for a verdict when kernels give up. It sleeps while no launch is in
+// flight. A launch recorded into a graph counts as done once recorded; replays are identified by counters that kernels keep
+// (control/replay_number.h).
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace horing {
 
-// Any thread, but begin(): one at a time. What it takes must outlive it.
+// Any thread; begin(): one thread at a time. Arguments must outlive it.
 class LaunchWatch {
  public:
   LaunchWatch(Communicator& communicator, GpuTeam& team);
@@ -26,24 +26,25 @@ class LaunchWatch {
   LaunchWatch(const LaunchWatch&) = delete;
   LaunchWatch& operator=(const LaunchWatch&) = delete;
 
-  // The rank launches that; its number, for the LaneCall. `sequence` and times of the record are set here. Error: no thread to be had.
+  // Records a launch; returns its number, for the LaneCall. Sets `sequence` and times of the record. Error: the thread could not be
+  // started.
   Result<uint64_t> begin(FlightRecord launch);
-  // The rank launches sends and receives, which are no call of the ledger: kernels shall end with what they wait for. Error: as above.
+  // Records a launch of sends and receives, which is not in the ledger. Error: as for begin().
   Status beginMessages();
-  // It is part of a graph.
+  // The launch was recorded into a graph.
   void recorded(uint64_t launch);
-  // It is none after all, on no rank.
+  // The launch is withdrawn, on all ranks.
   void withdrawn(uint64_t launch);
-  // It failed for this reason, or what another rank is to blame for; waits at most 2 s for that.
+  // The launch failed with `own`. Returns the verdict if another rank is to blame, else `own`; waits at most 2 s.
   Status judge(uint64_t launch, const Status& own);
-  // What kernels left that gave up, judged; ok: none did.
+  // The verdict on kernels that gave up; ok: none did.
   Status outcome();
 
  private:
-  // By its number in the ledger.
+  // As judge(), by the number in the ledger.
   Status judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own);
   void serve();
-  // Whether any is under way. Error: they have failed, which the next call reports.
+  // Whether any launch is in flight. Error: launches have failed, which the next call reports.
   Result<bool> look();
   Status noteEnded();
   void end(uint64_t done);
@@ -61,16 +62,16 @@ class LaunchWatch {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t next_ = 0;             // under mutex_, as all that follows
-  uint64_t ended_ = 0;            // launches, all before this one
-  std::set<uint64_t> recorded_;   // not before ended_: parts of graphs, behind a launch that is under way
-  std::set<uint64_t> withdrawn_;  // as these: none after all
-  uint64_t passed_over_ = 0;      // of those before ended_, how many were withdrawn: no GPU has counted them
+  uint64_t next_ = 0;             // under mutex_, like all members below
+  uint64_t ended_ = 0;            // all launches before this one have ended
+  std::set<uint64_t> recorded_;   // at or after ended_: recorded launches behind a launch in flight
+  std::set<uint64_t> withdrawn_;  // the same for withdrawn launches
+  uint64_t passed_over_ = 0;      // withdrawn launches before ended_, which no GPU counts
   uint64_t messages_begun_ = 0, messages_ended_ = 0;  // launches of sends and receives
-  int64_t went_on_ns_ = 0;                            // when the latest ended, or began after none
+  int64_t went_on_ns_ = 0;  // when the latest launch ended, or began with none in flight
   bool sleeps_ = false;
   bool has_failed_ = false;
-  int64_t abort_from_ns_ = 0;  // of the thread
+  int64_t abort_from_ns_ = 0;  // used by the thread only
   bool stop_ = false;
   ServiceThread thread_;
 };

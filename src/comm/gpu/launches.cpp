@@ -35,14 +35,14 @@ bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
   return begin(one) < begin(other) + other.size() && begin(other) < begin(one) + one.size();
 }
 
-// Whether one launch must have ended before another begins, for its buffers.
+// Whether the buffers of two launches conflict, so that they must run in order.
 bool shareBuffers(const GpuLaunch& one, const GpuLaunch& other) {
   return overlap(one.writes, other.writes) || overlap(one.writes, other.reads) ||
          overlap(one.reads, other.writes) || overlap(one.writes, other.scalar) ||
          overlap(one.scalar, other.writes);
 }
 
-// The same for two of one rank since lanes of different plans would meet at the same queues.
+// Whether two launches of one rank must run in order because lanes of different plans would use the same queues.
 bool meetAtQueues(const GpuLaunch& one, const GpuLaunch& other) {
   const int32_t parts = one.call.plan.parts;
   const auto distance = [&](const GpuLaunch& from, const GpuLaunch& to) {
@@ -90,7 +90,7 @@ Status GpuLaunches::setUp(const std::vector<std::shared_ptr<const CudaDevice>>& 
   for (Rank& rank : ranks_) {
     if (!rank.device) continue;
     HORING_TRY(rank.device->makeEvent(rank.called));
-    // Of its messages' kernels hosts carry the rest at the same time, and their copies must not come to wait behind them.
+    // Hosts carry the rest of the messages concurrently; their copies must not queue behind these kernels.
     HORING_TRY(rank.device->makeStream(rank.own));
   }
   return {};
@@ -179,7 +179,7 @@ Status GpuLaunches::checkThread(const GpuLaunch& launch) {
   if (is_copied(launch) || std::any_of(rank.waiting.begin(), rank.waiting.end(), is_copied))
     return makeStatus(Code::kInvalidUsage,
                       "rank %d: cudaStreamPerThread is another stream in the thread that copies for all "
-                      "ranks: pass one of your own to all-gathers of HORING_GPU_COPY_BYTES and more, and to "
+                      "ranks: pass one of your own to all-gathers of 8 MiB and more from each rank, and to "
                       "what a group has behind them",
                       launch.rank);
   return {};
@@ -194,7 +194,7 @@ Status GpuLaunches::enter(GpuLaunch launch) {
     launch.call.first_part =
         static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
     rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
-    // Between threads nobody looks at what a host has launched by itself.
+    // Among threads, activity is only needed for recorded launches.
     if (!remote_ && !launch.isRecorded()) launch.call.plan.activity = nullptr;
     if (launch.isRecorded()) launch.call.number |= cuda::kInGraph;
   }
@@ -211,7 +211,7 @@ Status GpuLaunches::start(int number) {
     const std::lock_guard lock(gpu.mutex);
     rank.started = rank.waiting.size();
   }
-  // Who comes last to copies makes them for all ranks, and launches what comes behind them: the others may only wait.
+  // The last rank that reaches copies enqueues them for all ranks, and launches the work behind them: the other ranks may only be waiting.
   if (launchUpToCopies(gpu))
     while (copyNext())
       for (const auto& each : gpus_) (void)launchUpToCopies(*each);
@@ -247,8 +247,8 @@ Status GpuLaunches::checkAgreement(const std::vector<int>& ranks) const {
   return {};
 }
 
-// Whether the launches of all ranks at `index` can go together with those before them: by the same kernel, on blocks of their
-// own or after a call of the same plan there, and with buffers of their own.
+// Whether the launches of all ranks at `index` can be merged with the earlier ones: same kernel, separate blocks or the same plan, and no
+// conflicting buffers.
 bool GpuLaunches::joins(const Gpu& gpu, size_t index) const {
   for (const int number : gpu.ranks) {
     const Rank& rank = at(number);
@@ -261,7 +261,7 @@ bool GpuLaunches::joins(const Gpu& gpu, size_t index) const {
     if (cuda::laneKernelName(one.type, one.op) != cuda::laneKernelName(first.type, first.op)) return false;
     for (size_t before = 0; before < index; ++before) {
       if (meetAtQueues(rank.waiting[before], one)) return false;
-      // One rank's may be on what another's has left.
+      // One rank's launch may use another rank's result.
       for (const int other : gpu.ranks)
         if (shareBuffers(at(other).waiting[before], one)) return false;
     }
@@ -269,7 +269,7 @@ bool GpuLaunches::joins(const Gpu& gpu, size_t index) const {
   return true;
 }
 
-// The first of all ranks of the GPU, and what can go with them, on the first rank's stream.
+// Launches the first entry of all ranks of the GPU, and the entries that can be merged, on the first rank's stream.
 Status GpuLaunches::launchNext(Gpu& gpu) {
   HORING_TRY(checkAgreement(gpu.ranks));
   const size_t most = cuda::kMaxCallsOfLaunch / gpu.ranks.size();
@@ -301,7 +301,7 @@ Status GpuLaunches::launchNext(Gpu& gpu) {
   return {};
 }
 
-// Its thread shall expect so many blocks. Before the launch, which may return only when they have ended (CUDA_LAUNCH_BLOCKING).
+// Tells the proxy to expect this many blocks. Before the launch, which may block until they have ended (CUDA_LAUNCH_BLOCKING).
 void GpuLaunches::tellHost(const GpuLaunch& launch, int32_t blocks) {
   remote_->launched(launch.isRecorded() ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce,
                     static_cast<uint64_t>(blocks));
@@ -314,7 +314,7 @@ std::vector<int> GpuLaunches::peersOf(const cuda::ExchangeCall& kernel) {
   return {peers.begin(), peers.end()};
 }
 
-// Its queues are those of calls, so it runs between them.
+// Shares queues with calls, so it runs between them.
 Status GpuLaunches::launchExchange(Gpu& gpu, const GpuLaunch& launch) {
   const CudaDevice& device = gpu.lanes.device();
   const CudaApi& api = device.api();
@@ -366,8 +366,8 @@ void GpuLaunches::pop(const Gpu& gpu, size_t count) {
   }
 }
 
-// Counters and plans belong to one launch after the other: also where a program records two on different streams of one graph. How
-// replays and other launches are ordered is the program's affair.
+// Counters and plans are used by one launch at a time, also if a program records two on different streams of one graph. The program orders
+// replays and other launches.
 Status GpuLaunches::comeBehind(Gpu& gpu, const GpuLaunch& launch) {
   return launch.isRecorded() ? orderBeforeRecorded(gpu, launch) : orderBefore(gpu, launch.stream);
 }
@@ -390,11 +390,11 @@ Status GpuLaunches::orderAfterRecorded(Gpu& gpu, const GpuLaunch& launch) {
   return {};
 }
 
-// The other ranks put nothing behind their calls before these are on their way.
+// The other ranks enqueue nothing behind their calls before these are launched.
 Status GpuLaunches::orderBefore(Gpu& gpu, CudaStream stream) {
   const CudaApi& api = gpu.lanes.device().api();
-  // Also where the latest launch was on this stream: another one may have got the handle of one that was destroyed meanwhile, as another
-  // thread has another one of cudaStreamPerThread.
+  // Also if the latest launch was on this stream handle: a new stream may reuse the handle of a destroyed one, and cudaStreamPerThread is a
+  // different stream in each thread.
   HORING_TRY(api.check(api.stream_wait_event(stream, gpu.latest(), 0), "ordering two streams"));
   for (const int number : gpu.ranks) {
     const Rank& rank = at(number);
@@ -435,7 +435,7 @@ Status GpuLaunches::await(int number, const GpuPatience& patience) {
     Status news = patience.news();
     if (news.ok() && patience.deadline.passed()) news = overdue(number, calls, is_copied);
     lock.lock();
-    // What went on meanwhile is not to blame.
+    // If launches made progress meanwhile, do not blame them.
     if (news.ok() || gpu.launches > launched || !gpu.failed.ok()) continue;
     gpu.failed = news;
     gpu.launched.notify_all();
@@ -444,7 +444,7 @@ Status GpuLaunches::await(int number, const GpuPatience& patience) {
 }
 
 Status GpuLaunches::overdue(int number, uint64_t calls, bool is_copied) {
-  // The others must have come to the launch with that number: those that share the GPU, and for copies all.
+  // The ranks that share the GPU (for copies: all ranks) must have entered the launch with that number.
   std::vector<int> missing, gone;
   for (int other = 0; other < static_cast<int>(ranks_.size()); ++other) {
     if (!at(other).device || (!is_copied && at(other).gpu != at(number).gpu)) continue;
@@ -501,7 +501,7 @@ Result<GpuLaunches::Done> GpuLaunches::done(int number) {
 }
 
 std::vector<int> GpuLaunches::behind(int number) const {
-  // Nothing is ordered by it.
+  // relaxed: no other data depends on it.
   const auto entered = [this](size_t rank) {
     return ranks_[rank].calls_entered.load(std::memory_order_relaxed);
   };
@@ -516,9 +516,9 @@ Result<CudaStream> GpuLaunches::ownStream(int number) {
   Rank& rank = at(number);
   const CudaDevice::Current current(*rank.device);
   const CudaApi& api = rank.device->api();
-  // Who launches for this rank uses its event, too.
+  // The thread that launches for this rank uses its event, too.
   const std::lock_guard lock(gpus_[rank.gpu]->mutex);
-  // After what the default stream was told.
+  // Orders after earlier work on the default stream.
   HORING_TRY(api.check(api.event_record(rank.called, nullptr), "recording an event"));
   HORING_TRY(api.check(api.stream_wait_event(rank.own, rank.called, 0), "ordering two streams"));
   return rank.own;

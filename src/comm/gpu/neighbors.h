@@ -1,16 +1,15 @@
 #pragma once
-// Queues between kernels of several processes of one node, which move data from GPU to GPU: processes let each other open the memory
-// of their GPUs (cuda/ipc.h), and no host carries anything.
+// Queues between kernels of several processes of one node, which move data from GPU to GPU: processes open each other's GPU memory
+// (cuda/ipc.h), and hosts carry no data.
 //
-// Kernels at both ends wait for each other, so they must run at once: on GPUs of their own, or on one where MPS runs those of several
-// processes. Two processes that share a GPU without MPS never get here: no kernel serves any of their ranks (termsOf(),
-// comm/gpu/offer.h), and their hosts do all.
+// Kernels at both ends wait for each other, so they must run concurrently: on separate GPUs, or on one GPU under MPS. Two processes that
+// share a GPU without MPS never get here: kernels serve none of their ranks (termsOf(), comm/gpu/offer.h), and hosts carry everything.
 //
-// The memory of each rank begins with a seat for each of its neighbors, the other ranks of its node: that one alone writes there.
-// All ranks know where in which seat a queue lies, so a handle is all that they tell each other, and nothing that a peer says is
-// taken for an address.
+// A neighbor is another rank of the node. The memory of each rank begins with a *mailbox* for each neighbor: a region that only this
+// neighbor writes. All ranks compute the offset of each queue in each mailbox, so they exchange only a memory handle, and never use an
+// address from a peer.
 //
-// Nobody may free memory that another process has open. So each says, in its seat, when it has closed it.
+// A process must not free memory that another process has open. So each process sets a flag in its mailbox when it has closed the memory.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,33 +26,33 @@
 
 namespace horing {
 
-// Where the seats of all ranks are. A value, the same on every rank.
-class GpuSeats {
+// The layout of the mailboxes of all ranks. A value, the same on every rank.
+class GpuMailboxes {
  public:
-  // By rank, what those of one node have in common.
-  explicit GpuSeats(std::vector<std::string> node_of_rank);
+  // `node_of_rank`: a label, equal for ranks of one node.
+  explicit GpuMailboxes(std::vector<std::string> node_of_rank);
   // Ascending, without the rank itself.
   std::vector<int> neighborsOf(int rank) const;
   // A number for each node.
   std::vector<size_t> nodeOfRank() const;
-  // Of the rank that has most.
+  // The largest number of neighbors of any rank.
   size_t mostNeighbors() const { return most_neighbors_; }
-  // And of the one that has least.
+  // The smallest number of neighbors of any rank.
   size_t leastNeighbors() const { return least_neighbors_; }
-  // Of the memory of each rank, from its begin on, where two ranks have so many queues in each direction; 0: no rank has neighbors.
+  // The bytes of all mailboxes in each rank's memory, with this many queues in each direction between two ranks; 0: no rank has neighbors.
   size_t bytes(const cuda::QueueShape& shape, int channels) const;
 
-  // Before what follows: they have. Behind seats are so many bytes for spare queues (comm/gpu/spare_queues.h).
+  // Call before the functions below: fixes the shape. Spare queues (comm/gpu/spare_queues.h) of this many bytes follow the mailboxes.
   void setShape(const cuda::QueueShape& shape, int channels, size_t spare_bytes);
   const cuda::QueueShape& shape() const { return shape_; }
   size_t bytes() const { return spareBegin() + spare_bytes_; }
-  // In the memory of each rank, from its begin: where spare queues are, ...
+  // Offsets in the memory of each rank. Of the spare queues:
   size_t spareBegin() const { return bytes(shape_, channels_); }
-  // ... and in that of `owner` the word that `neighbor` sets when it has closed it, ...
+  // In the memory of `owner`, the flag that `neighbor` sets when it has closed the memory:
   size_t closedWord(int owner, int neighbor) const;
-  // ... the queue of that channel from it, ...
+  // The queue of that channel from `neighbor`:
   size_t queueFrom(int owner, int neighbor, int channel) const;
-  // ... and the counter of the one to it.
+  // The counter of the queue to `neighbor`:
   size_t counterOfQueueTo(int owner, int neighbor, int channel) const;
 
  private:
@@ -65,65 +64,66 @@ class GpuSeats {
   size_t spare_bytes_ = 0;
 };
 
-// Of one rank. A resource; one thread at a time.
+// For one rank. A resource; one thread at a time.
 class GpuNeighbors {
  public:
-  // What seats may take of each rank's GPU.
+  // The GPU memory that mailboxes may take on each rank.
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
-  GpuNeighbors(int rank, GpuSeats seats) : rank_(rank), seats_(std::move(seats)) {}
+  GpuNeighbors(int rank, GpuMailboxes mailboxes) : rank_(rank), mailboxes_(std::move(mailboxes)) {}
   GpuNeighbors(const GpuNeighbors&) = delete;
   GpuNeighbors& operator=(const GpuNeighbors&) = delete;
 
-  GpuSeats& seats() { return seats_; }
-  const GpuSeats& seats() const { return seats_; }
-  // For the others: by what they open the memory of this rank's GPU, of which nothing must have been given so far, and which must
-  // stay until leave() says so. Nothing: there is nobody, or the log tells why not.
+  GpuMailboxes& mailboxes() { return mailboxes_; }
+  const GpuMailboxes& mailboxes() const { return mailboxes_; }
+  // The handle by which neighbors open the memory of this rank's GPU. Nothing of `memory` may be allocated yet, and it must stay until
+  // leave() returns true. Nothing: no neighbors, or an error that is logged.
   std::optional<CudaIpcHandle> offer(std::shared_ptr<const CudaDevice> device, cuda::Memory& memory,
                                      const Log& log);
-  // Three steps, between which all ranks tell each other. Opens what they offer, as far as that can be done, and has this rank's GPU write
-  // there.
+  // Three steps, with an exchange among all ranks after each. First: opens the offered memory, as far as possible, and lets this rank's GPU
+  // write to it.
   void open(const std::vector<GpuOffer>& offers, const Log& log);
   bool hasOpened(int peer) const { return opened_.contains(peer); }
-  // Who has opened this one's memory, as all have told (`kOpened` alone), and whether what their GPUs wrote has arrived.
+  // Second: takes who has opened this rank's memory, as exchanged (bit `kOpened`), and checks whether the writes of their GPUs have
+  // arrived.
   static constexpr size_t kOpened = 0;
   void listen(const TransportReach& opened, const Log& log);
   bool reachesBothWays(int peer) const { return hasOpened(peer) && heard_.contains(peer); }
-  // From now on queues go to those that reach each other both ways: as all ranks have told, by `way`. The others are closed.
+  // Third: queues are used between ranks that reach each other both ways, as exchanged (bit `way`). Closes the memory of the others.
   void settle(const TransportReach& told, size_t way);
-  // All have settled, or nobody opens any.
+  // Call when all ranks have settled, or no rank opens any.
   void forgetClosed();
 
   bool reaches(int peer) const { return settled_ && hasOpened(peer); }
-  // This rank's end of a queue to or from a rank that it reaches.
+  // This rank's end of a queue to or from a reachable rank.
   cuda::Port port(int peer, int channel, bool sends) const;
-  // Where spare queues are with this rank, or one that it reaches.
+  // The spare queues of this rank, or of a reachable rank.
   std::byte* spare(int rank) const;
   size_t count() const { return settled_ ? opened_.size() : 0; }
 
-  // No kernel of this rank runs any more. Closes what is open, and waits a second for the others to do so; false: some have not,
-  // and this rank's memory must stay as long as the process.
+  // When no kernel of this rank runs any more: closes the opened memory, and waits a second for the others to close this rank's. False:
+  // some have not, and this rank's memory must stay until the process ends.
   bool leave();
-  // Kernels may still run: what is open stays.
+  // For kernels that may still run: closes nothing.
   void leak();
 
  private:
-  // Has this rank's GPU write into the peer's memory, as its kernels will.
+  // Lets this rank's GPU write into the peer's memory, as its kernels will.
   Status writeProof(int peer);
   bool hasArrived(int peer) const;
   void close(int peer);
   bool isClosedBy(int peer) const;
 
   const int rank_;
-  GpuSeats seats_;
+  GpuMailboxes mailboxes_;
   std::shared_ptr<const CudaDevice> device_;
   cuda::Memory* memory_ = nullptr;  // of this rank
-  std::byte* begin_ = nullptr;      // of it; null: nothing is offered
-  size_t offered_ = 0;              // of it, from there on
+  std::byte* begin_ = nullptr;      // the begin of the offered memory; null: nothing is offered
+  size_t offered_ = 0;              // bytes offered
   bool settled_ = false;
   std::map<int, std::unique_ptr<OpenedMemory>> opened_;  // by rank
-  std::set<int> openers_;                                // of this rank's memory, or they may be
-  std::set<int> heard_;                                  // what the GPUs of these write arrives here
+  std::set<int> openers_;  // ranks that have, or may have, this rank's memory open
+  std::set<int> heard_;    // ranks whose GPUs' writes arrive here
 };
 
 }  // namespace horing

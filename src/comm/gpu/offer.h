@@ -1,6 +1,6 @@
 #pragma once
-// What ranks of different processes tell each other before kernels serve their GPUs, and what follows from it: the same on every
-// rank, for it follows from nothing else.
+// What ranks of different processes exchange before kernels serve their GPUs, and the resulting terms, which depend on nothing else and so
+// are the same on every rank.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -13,30 +13,30 @@
 
 namespace horing {
 
-// A value. From a peer it is hostile until decoded.
+// A value. Untrusted until decoded.
 struct GpuOffer {
-  std::string trouble;                              // why kernels cannot serve this rank; empty: they can
-  CudaUuid gpu{};                                   // which one: two ranks with the same share it
-  bool has_mps = false;                             // kernels of several processes run at once on it
-  uint32_t resident_blocks = 0;                     // of kernels, at once
-  uint32_t most_blocks = 0;                         // that a kernel of this rank may have
-  std::vector<std::vector<std::byte>> addresses{};  // of the transports that carry messages of kernels
-  std::optional<CudaIpcHandle> memory{};            // by which its neighbors open that of its GPU
+  std::string trouble;           // the reason why kernels cannot serve this rank; empty: they can
+  CudaUuid gpu{};                // two ranks with the same UUID share a GPU
+  bool has_mps = false;          // MPS runs kernels of several processes concurrently
+  uint32_t resident_blocks = 0;  // resident thread blocks
+  uint32_t most_blocks = 0;      // the most blocks of a kernel of this rank
+  std::vector<std::vector<std::byte>> addresses{};  // of the proxies' transports
+  std::optional<CudaIpcHandle> memory{};            // the handle by which neighbors open its GPU memory
   bool operator==(const GpuOffer&) const = default;
 };
 
 std::vector<std::byte> encodeGpuOffer(const GpuOffer& offer);
-// kRemoteError: rank `from` says what cannot be read.
+// kRemoteError: malformed bytes from rank `from`.
 Result<GpuOffer> decodeGpuOffer(std::span<const std::byte> bytes, int from);
 
-// What every rank's kernels may take.
+// The resources of every rank's kernels.
 struct GpuTerms {
-  int resident_blocks = 0;  // the least of all; ranks that share a GPU have a part of it each
+  int resident_blocks = 0;  // the least of all ranks; ranks that share a GPU divide it
   int most_blocks = 0;
 };
-// By rank. Not ok: kernels serve no rank, and why.
+// `offers`: by rank. Error: kernels serve no rank, and the reason.
 Result<GpuTerms> termsOf(const std::vector<GpuOffer>& offers);
-// Whether each rank has told of its GPU when they met, and nothing of that keeps kernels from serving all.
+// Whether each rank has named its GPU in its introduction, and nothing in these prevents kernels from serving all ranks.
 bool mayHaveTerms(std::span<const HostIdentity> ranks);
 
 }  // namespace horing

@@ -1,6 +1,6 @@
 #pragma once
-// The proxies of one rank (comm/gpu/proxy.h): each is a thread with transports of its own that carries its share of the parts of every
-// plan, since one core moves less over TCP than networks do.
+// The proxies of one rank (comm/gpu/proxy.h): each is a thread with its own transports and carries its share of the parts of every plan,
+// since one core cannot saturate a network over TCP.
 #include <algorithm>
 #include <memory>
 #include <span>
@@ -12,26 +12,26 @@
 
 namespace horing {
 
-// Owns them; threads as for each of them.
+// Owns the proxies; thread rules as for GpuProxy.
 class GpuProxies {
  public:
-  // The cores that one is worth.
+  // Cores per proxy.
   static constexpr int kCoresOfProxy = 2;
 
-  // All alike, on every rank; at least one, which has so many parts by each link to a rank.
+  // At least one proxy; all alike on every rank. Each link to a rank carries `parts_of_link` parts.
   GpuProxies(std::vector<std::unique_ptr<GpuProxy>> proxies, int32_t parts_of_link)
       : proxies_(std::move(proxies)), parts_of_link_(parts_of_link) {}
-  // All at once.
+  // Stops all at once.
   ~GpuProxies() {
     for (const auto& proxy : proxies_) proxy->stop();
   }
   GpuProxies(const GpuProxies&) = delete;
   GpuProxies& operator=(const GpuProxies&) = delete;
 
-  // As of one: what peers need of the first, then of the second, and so on.
+  // The addresses of the first proxy's transports, then of the second's, and so on.
   std::vector<std::vector<std::byte>> addresses() const;
   void setAddresses(const AddressTable& table);
-  // Of each; what one reaches, all do.
+  // Transports per proxy; all proxies reach the same peers.
   size_t transports() const { return proxies_.front()->transports(); }
   bool mayKeepMemory(size_t transport) const { return proxies_.front()->mayKeepMemory(transport); }
   std::string_view transportName(size_t transport) const {
@@ -46,14 +46,14 @@ class GpuProxies {
                        [&](const auto& proxy) { return proxy->holds(transport, memory); });
   }
   Status start(const std::vector<int>& transport_of_rank);
-  // Before that: there is nothing to carry. One looks after kernels that nobody calls for, which graphs replay.
+  // Before start(), if there is nothing to carry: keeps one proxy, which watches kernels that graphs replay.
   void keepOne() { proxies_.resize(1); }
 
-  // `lane.channel`: of all parts, see cuda::bridgeChannel(); on which link that is, is found here.
+  // `lane.channel`: counts all parts, see cuda::bridgeChannel(); mapped to a link here.
   void add(GpuProxy::Lane lane);
   void watch(std::span<const cuda::Activity> blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks);
-  // The first has part of each message, and so a link to each peer.
+  // The first proxy has part of each message, and so a link to each peer.
   void watchMessages(const cuda::Activity* block) { proxies_.front()->watchMessages(block); }
   void launchedMessages(std::vector<int> peers) { proxies_.front()->launchedMessages(std::move(peers)); }
   uint64_t memoryBytes() const;

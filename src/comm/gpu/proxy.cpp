@@ -13,15 +13,15 @@ namespace horing {
 
 namespace {
 
-constexpr int64_t kLookNs = 2'000'000;  // between two looks at news
-// Of sleep at a time while kernels run, which ring no bell: an eighth of what was waited for already, so that nothing is late by more; and
-// while some may run.
+constexpr int64_t kLookNs = 2'000'000;  // between two checks for news
+// Sleep between polls. While kernels run, which send no wake-up: an eighth of the time waited so far, at least the first value and at most
+// the second. While kernels may run: the second.
 constexpr std::chrono::microseconds kShortWatch{100}, kWatch{1000};
-// A link that has failed has nothing more to give: a kernel that has not got on for so long waits for it.
+// A kernel without progress for this long waits for a failed link.
 constexpr int64_t kStalledNs = 1'000'000'000;
 
 Connector makeConnector(GpuProxyOptions& options) {
-  // First of all: arguments are made in any order.
+  // First, since arguments are evaluated in any order.
   std::vector<LinkShape> shapes(options.transports.size(), options.shape);
   for (size_t t = 0; t < shapes.size(); ++t)
     if (options.transports[t]->takesSlots()) shapes[t].slots = options.queue_slots;
@@ -37,10 +37,10 @@ Status GpuProxy::start(std::vector<int> transport_of_rank) {
   connector_.setChoices(std::move(transport_of_rank));
   bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell_.valid()) return systemError(errno, "eventfd");
-  std::vector<int> fds = {bell_.get()};
-  for (const auto& transport : connector_.transports()) fds.push_back(transport->waitFd());
-  HORING_ASSIGN(Waiter waiter, Waiter::create(options_.wait, fds));
-  waiter_ = std::make_unique<Waiter>(std::move(waiter));
+  waiter_ = std::make_unique<Waiter>(options_.wait);
+  waiter_->watch(bell_.get());
+  for (const auto& transport : connector_.transports())
+    transport_places_.push_back(waiter_->watch(transport->waitFd()));
   return thread_.start("the proxy of a GPU", [this] { serve(); });
 }
 
@@ -59,7 +59,8 @@ void GpuProxy::stop() {
 
 void GpuProxy::ring() {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(bell_.get(), &one, sizeof one);  // full: it rings already
+  [[maybe_unused]] const ssize_t written =
+      ::write(bell_.get(), &one, sizeof one);  // if full, a wake-up is pending
 }
 
 void GpuProxy::add(const Lane& lane) {
@@ -95,7 +96,7 @@ void GpuProxy::launchedMessages(std::vector<int> peers) {
   launched_messages_.push_back({++messages_launched_, std::move(peers)});
 }
 
-// Of the kernel of messages that runs, if one does. Replays are not among those that were launched.
+// The peers of the running message kernel, if any. Replays are not recorded as launches.
 std::vector<int> GpuProxy::peersOfMessages() {
   if (replays_.load(std::memory_order_relaxed)) return {};
   const std::lock_guard lock(mutex_);
@@ -149,13 +150,13 @@ void GpuProxy::takeNew() {
   }
 }
 
-// What one link reports, progress() reports ever after: the others go on.
+// progress() keeps reporting the error of one link: the other links go on.
 void GpuProxy::drive() {
   const Status status = connector_.progress(connector_.allTransports());
   if (status.ok()) return;
   bool is_of_link = false;
   for (auto& [name, each] : links_) {
-    // An error of one that has left says only that somebody looked for more.
+    // For a departed peer, an error only says that its link was polled after the end.
     if (each.failed.ok() && each.link && !each.hasLeft()) each.failed = each.link->status();
     is_of_link |= each.isGone();
   }
@@ -227,7 +228,7 @@ bool GpuProxy::underWay() const {
 
 bool GpuProxy::expectsKernels() const {
   if (replays_.load(std::memory_order_relaxed)) return true;
-  // Some may not have begun yet when others have ended.
+  // Some blocks may not have begun when others have ended.
   uint64_t ended = 0;
   for (const auto& blocks : activities_)
     for (const cuda::Activity& block : blocks) ended += cuda::loadAcquire(&block.ended);
@@ -237,7 +238,7 @@ bool GpuProxy::expectsKernels() const {
 void GpuProxy::lookAround(int64_t now_ns) {
   looked_ns_ = now_ns;
   const bool runs = underWay();
-  // What a kernel has not waited for yet does not count.
+  // Time without a running kernel does not count.
   if (!runs) idle_since_ns_ = now_ns;
   if (ended_ || (!runs && !stopping_ && cuda::loadFlag(options_.abort) == 0)) return;
   ended_ = !options_.news().ok();
@@ -247,11 +248,11 @@ void GpuProxy::lookAround(int64_t now_ns) {
   if (const Status missing = whatIsMissing(stalled_ns); !missing.ok()) options_.fail(missing);
 }
 
-// For what kernels wait that do not get on, if that never comes.
+// The error for stalled kernels whose data will never arrive.
 Status GpuProxy::whatIsMissing(int64_t stalled_ns) {
   for (const auto& [name, each] : links_) {
     if (!each.failed.ok()) return each.failed;
-    // Kernels may wait for another, who is late. Whether one that has left is missed in what hosts launch, the ranks know of their calls.
+    // Kernels may wait for another, late rank. Whether a departed rank is missing from host launches is known from the call ledger.
     if (each.hasLeft() && replays_.load(std::memory_order_relaxed) &&
         stalled_ns >= options_.left_ms * 1'000'000)
       return makeStatus(
@@ -261,7 +262,7 @@ Status GpuProxy::whatIsMissing(int64_t stalled_ns) {
           "leaves",
           name.peer, options_.rank, static_cast<long long>(options_.left_ms));
   }
-  // Messages, which go by the first link to a rank, are no calls of all ranks; of those that are left nobody brings any.
+  // Messages use the first link to a rank and are not in the ledger; a departed rank sends none.
   const std::vector<int> peers = peersOfMessages();
   const auto hasLeft = [this](int rank) {
     const auto first = links_.find({rank, 0});
@@ -284,6 +285,8 @@ void GpuProxy::sleep() {
     nap = kWatch;
   connector_.beginWait(all);
   drive();
+  for (size_t i = 0; i < transport_places_.size(); ++i)
+    waiter_->replace(transport_places_[i], connector_.transports()[i]->waitFd());
   if (!carry()) waiter_->block(nap);
   connector_.endWait(all);
   uint64_t rung = 0;

@@ -5,22 +5,22 @@
 namespace horing {
 
 namespace {
-// Strangers whose queues fit whatever the algorithm; a plan with more may find no memory left, and goes through the host.
+// The number of strangers whose queues always fit; a plan with more may run out of memory, and is then staged by the host.
 constexpr size_t kStrangersOfBudget = 8;
 }  // namespace
 
-// Links have few channels, and queues with hosts little memory; queues between neighbors need neither. Of ranks of one node, which may
-// all turn out to be neighbors, queues are as many as those of threads. A ring through several nodes is to move far more inside them than
-// between them: it has spare queues in both.
-GpuQueueSizes GpuQueueSizes::choose(const GpuSeats& seats, size_t ranks, int32_t window) {
+// Links have few channels, and bridged queues little memory; queues between neighbors need neither. Ranks of one node, which may all be
+// neighbors, have as many queues as ranks that are threads. A ring through several nodes moves far more inside nodes than between them: it
+// has spare queues for both.
+GpuQueueSizes GpuQueueSizes::choose(const GpuMailboxes& mailboxes, size_t ranks, int32_t window) {
   GpuQueueSizes sizes;
-  // Two windows, so that a sender need not wait for each credit that hosts carry.
+  // Two windows, so that a sender need not wait for each credit that the proxies carry.
   sizes.bridged_shape.slots = std::min(2 * static_cast<uint32_t>(window) + 1, kMaxSlots);
-  const auto seatsBytes = [&](const cuda::QueueShape& tried, int32_t in_parts) {
-    return seats.bytes(tried, cuda::bridgeChannel(0, in_parts));
+  const auto mailboxesBytes = [&](const cuda::QueueShape& tried, int32_t in_parts) {
+    return mailboxes.bytes(tried, cuda::bridgeChannel(0, in_parts));
   };
-  const auto seatsFit = [&](const cuda::QueueShape& tried, int32_t in_parts) {
-    return seatsBytes(tried, in_parts) <= GpuNeighbors::kMostBytes;
+  const auto mailboxesFit = [&](const cuda::QueueShape& tried, int32_t in_parts) {
+    return mailboxesBytes(tried, in_parts) <= GpuNeighbors::kMostBytes;
   };
   const auto hostsFit = [&](const cuda::QueueShape& tried, int32_t in_parts) {
     const cuda::QueueShape bridged{sizes.bridged_shape.slots, tried.slot_bytes};
@@ -28,22 +28,22 @@ GpuQueueSizes GpuQueueSizes::choose(const GpuSeats& seats, size_t ranks, int32_t
            kMostPlanBytes;
   };
   sizes.bridged_parts = cuda::kMaxPartsOfLink;
-  if (seats.mostNeighbors() + 1 == ranks) {
+  if (mailboxes.mostNeighbors() + 1 == ranks) {
     const cuda::GpuQueues queues = cuda::gpuQueues(ranks, window);
     sizes.shape = queues.shape;
     sizes.parts = queues.parts;
     sizes.spare_bytes = cuda::kGpuSpareQueueBytes;
-    while (!seatsFit(sizes.shape, sizes.parts) && sizes.parts > 1) --sizes.parts;
+    while (!mailboxesFit(sizes.shape, sizes.parts) && sizes.parts > 1) --sizes.parts;
   } else {
     sizes.shape = cuda::gpuQueueShape(window + 1, [&](const cuda::QueueShape& tried) {
-      return seatsFit(tried, sizes.bridged_parts) && hostsFit(tried, sizes.bridged_parts);
+      return mailboxesFit(tried, sizes.bridged_parts) && hostsFit(tried, sizes.bridged_parts);
     });
     sizes.parts = sizes.bridged_parts;
-    while (!(seatsFit(sizes.shape, sizes.parts) && hostsFit(sizes.shape, sizes.parts)) && sizes.parts > 1)
+    while (!(mailboxesFit(sizes.shape, sizes.parts) && hostsFit(sizes.shape, sizes.parts)) && sizes.parts > 1)
       --sizes.parts;
-    // A rank alone in its node has no seats, and so nothing that others know the place of.
-    if (const size_t taken = seatsBytes(sizes.shape, sizes.parts);
-        seats.leastNeighbors() > 0 && taken < kMostSharedBytes)
+    // A rank alone in its node has no mailboxes, and so no queues with offsets known to other ranks.
+    if (const size_t taken = mailboxesBytes(sizes.shape, sizes.parts);
+        mailboxes.leastNeighbors() > 0 && taken < kMostSharedBytes)
       sizes.spare_bytes = std::min(cuda::kGpuSpareQueueBytes, kMostSharedBytes - taken);
   }
   sizes.bridged_shape.slot_bytes = sizes.shape.slot_bytes;

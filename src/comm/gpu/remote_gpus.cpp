@@ -39,7 +39,7 @@ std::vector<std::string> nodesOf(const Communicator& communicator) {
   return nodes;
 }
 
-// What another rank is at, as it says.
+// The call that another rank is in, as text.
 std::string keyText(std::span<const std::byte> blob) {
   WireReader reader(blob);
   const auto collective = reader.number<uint32_t>(), algorithm = reader.number<uint32_t>(),
@@ -79,12 +79,13 @@ Status RemoteGpus::whyNot(const Communicator& communicator) {
 
 RemoteGpus::RemoteGpus(Communicator& communicator)
     : communicator_(communicator),
-      neighbors_(communicator.membership().rank(), GpuSeats(nodesOf(communicator))),
-      sizes_(GpuQueueSizes::choose(neighbors_.seats(), static_cast<size_t>(communicator.membership().ranks()),
+      neighbors_(communicator.membership().rank(), GpuMailboxes(nodesOf(communicator))),
+      sizes_(GpuQueueSizes::choose(neighbors_.mailboxes(),
+                                   static_cast<size_t>(communicator.membership().ranks()),
                                    static_cast<int32_t>(communicator.membership().options().config.window))),
       parts_(sizes_.parts),
       proxy_count_(std::min(proxiesFor(communicator), sizes_.bridged_parts)) {
-  neighbors_.seats().setShape(sizes_.shape, cuda::bridgeChannel(0, parts_), sizes_.spare_bytes);
+  neighbors_.mailboxes().setShape(sizes_.shape, cuda::bridgeChannel(0, parts_), sizes_.spare_bytes);
 }
 
 Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine, const Own& own) const {
@@ -149,14 +150,14 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   verdict.why_not = terms.status();
   if (terms.ok()) {
     verdict.terms = terms.value();
-    // As all know: where no rank shares memory, nobody opens any.
+    // The same on all ranks: if no rank offers memory, no rank opens any.
     const bool is_shared = std::any_of(offers.begin(), offers.end(),
                                        [](const GpuOffer& offer) { return offer.memory.has_value(); });
     if (is_shared) HORING_TRY(openNeighbors(offers, own));
     HORING_ASSIGN(Blobs told, gather(reach(offers), own));
     verdict.why_not = meet(std::move(told), own);
-    // Who must not keep what another has open waits until it has closed it; and messages are no calls of all, in which these could hear of
-    // a rank that cannot start what it needs for them.
+    // A rank that must free memory waits until peers have closed it. And messages are not calls of all ranks, so a rank that cannot start
+    // its proxies could not report it there.
     if (is_shared || !all_neighbors_) {
       HORING_ASSIGN(const Blobs started, gather({{std::byte{started_.ok()}}}, own));
       const std::vector<std::byte> yes = {std::byte{1}};
@@ -189,7 +190,7 @@ std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
   AddressTable table;
   for (const GpuOffer& offer : offers) table.push_back(offer.addresses);
   proxies_->setAddresses(std::move(table));
-  // The last way is the memory of GPUs.
+  // The last column is GPU memory.
   const size_t transports = proxies_->transports();
   return TransportReach::encode(rank(), membership_.ranks(), transports + 1, [&](int peer, size_t way) {
     return way < transports ? proxies_->canReach(peer, way) : neighbors_.reachesBothWays(peer);
@@ -202,12 +203,12 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
   neighbors_.settle(reach, proxies_->transports());
   membership_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
                          neighbors_.count());
-  const std::vector<size_t> nodes = neighbors_.seats().nodeOfRank();
+  const std::vector<size_t> nodes = neighbors_.mailboxes().nodeOfRank();
   std::vector<size_t> strangers(ranks);
   for (size_t a = 0; a < ranks; ++a)
     for (size_t b = 0; b < a; ++b) {
       if (reach.choice(a, b) < 0)
-        return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
+        return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for kernels' messages", b,
                           a);
       if (reach.both(a, b, proxies_->transports())) continue;
       all_of_nodes_neighbors_ &= nodes[a] != nodes[b];
@@ -218,7 +219,7 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
   most_strangers_ = *std::max_element(strangers.begin(), strangers.end());
   all_neighbors_ = most_strangers_ == 0;
   if (!all_neighbors_) parts_ = sizes_.bridged_parts;
-  // This rank's own affair, of which all hear when a plan is made.
+  // A local error, which all ranks learn when a plan is made.
   started_ = start(reach, own);
   return {};
 }
@@ -255,7 +256,7 @@ std::set<size_t> RemoteGpus::keepersOfMemory() const {
 
 SpareQueues RemoteGpus::spareQueues() const {
   if (!all_of_nodes_neighbors_) return {};
-  return {neighbors_.seats().nodeOfRank(), sizes_.shape, sizes_.spare_bytes, sizes_.spareEnds()};
+  return {neighbors_.mailboxes().nodeOfRank(), sizes_.shape, sizes_.spare_bytes, sizes_.spareEnds()};
 }
 
 int32_t RemoteGpus::bridgedMessageParts() const {
@@ -285,6 +286,11 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
           this->rank(), keyText(what).c_str(), rank, keyText(blobs[rank]).c_str());
     all = all && blobs[rank].back() == std::byte{1};
   }
+  HORING_TRY(keepMade(all));
+  return all;
+}
+
+Status RemoteGpus::keepMade(bool all) {
   if (all) {
     for (const auto& blocks : activities_) proxies_->watch(blocks);
   } else {
@@ -294,7 +300,7 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
   connect(all);
   kept_told_bytes_ = told_->used();
   activities_.clear();
-  return all;
+  return {};
 }
 
 Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane, QueueUse use) {

@@ -1,7 +1,7 @@
 #pragma once
-// The ranks of other processes, as a rank's GPU sees them (comm/gpu/team.h): whether kernels can serve all of them, decided alike
-// by all through the control plane, and the queues to them: in the memory of the GPUs of one node, where processes open each other's
-// (comm/gpu/neighbors.h), and else in that of the host, which carries them on.
+// The ranks of other processes, for a rank's GPU (comm/gpu/team.h): whether kernels can serve all ranks, agreed through the control plane,
+// and the queues to them. Inside a node, where processes open each other's GPU memory (comm/gpu/neighbors.h), queues are in GPU memory;
+// otherwise they are in host memory, and proxies carry them.
 #include <array>
 #include <functional>
 #include <memory>
@@ -23,13 +23,13 @@
 
 namespace horing {
 
-// That hosts carry all, although nobody chose it, as one may choose to share a GPU. For one rank to tell.
+// Warns that hosts carry everything although the user did not choose it. Called by one rank.
 void warnOfHosts(const Log& log, const Status& why);
 
 // Of one rank. A resource; one thread at a time. The communicator must outlive it.
 class RemoteGpus {
  public:
-  // Null: some ranks are threads of one process that met by ID, which may share GPUs: the host serves those.
+  // Null: some ranks are threads of one process that met by ID and may share GPUs: hosts serve them.
   static std::unique_ptr<RemoteGpus> of(Communicator& communicator);
   // The same on every rank.
   static Status whyNot(const Communicator& communicator);
@@ -41,12 +41,12 @@ class RemoteGpus {
 
   struct Own {
     std::shared_ptr<const CudaDevice> device;
-    Status made{};                   // not ok: kernels cannot serve this rank
-    cuda::Memory* memory = nullptr;  // of its GPU, nothing of which is given yet; must outlive this
+    Status made{};                   // error: kernels cannot serve this rank
+    cuda::Memory* memory = nullptr;  // of its GPU, with nothing allocated yet; must outlive this object
     int resident_blocks = 0;
-    uint32_t* abort = nullptr;       // see GpuProxyOptions, as
-    std::function<Status()> news{};  // this
-    int64_t timeout_ms = 0;          // for each of the questions that all ask each other
+    uint32_t* abort = nullptr;       // see GpuProxyOptions,
+    std::function<Status()> news{};  // see GpuProxyOptions
+    int64_t timeout_ms = 0;          // for each exchange among all ranks
   };
   struct Verdict {
     Status why_not;  // ok: kernels serve all ranks
@@ -54,46 +54,50 @@ class RemoteGpus {
   };
   // Collective, once: the same verdict on all ranks. Errors: the control plane's.
   Result<Verdict> agree(const Own& own);
-  // Collective: whether every rank has made a plan for `key`; if not, what was asked of here since the last time is taken back.
-  // Errors: the control plane's; kInvalidUsage: a rank is at another one.
+  // Collective: whether every rank has made a plan for `key`; if not, frees what was allocated here since the last time. Errors: the
+  // control plane's; kInvalidUsage: a rank is at another key.
   Result<bool> allMade(const std::array<int, 3>& key, bool made);
+  // The same if every rank knows the answer already. Error: freeing failed.
+  Status keepMade(bool all);
+  // Bytes left for activity().
+  size_t roomToTell() const { return GpuQueueSizes::kToldBytes - told_->used(); }
 
-  // After a good verdict, the same on all ranks: of queues, those that hosts carry with more slots, and the parts of any plan.
+  // After a positive verdict, the same on all ranks: the shape of queues (bridged queues have more slots), and the parts of any plan.
   const cuda::QueueShape& shape() const { return sizes_.shape; }
   int32_t parts() const { return parts_; }
-  // For more, up to so many parts: none where some ranks of a node are no neighbors. In the memory of any of these.
+  // Spare queues for more parts, up to mostParts(); none if some ranks of a node are not neighbors.
   SpareQueues spareQueues() const;
   int32_t mostParts() const { return all_neighbors_ ? cuda::kMaxParts : sizes_.mostBridgedParts(); }
   std::byte* spare(int rank) const { return neighbors_.spare(rank); }
-  // Whose memory kernels reach, and whose kernels reach this rank's; and whether all ranks are so to each other, the same on each.
+  // isNeighbor(): kernels of both ranks reach each other's memory. areAllNeighbors(): all pairs of ranks do, the same on each rank.
   bool isNeighbor(int peer) const { return neighbors_.reaches(peer); }
   size_t neighbors() const { return neighbors_.count(); }
-  // Of any rank, if all of its node are such; the same on every rank.
-  size_t mostNeighbors() const { return neighbors_.seats().mostNeighbors(); }
+  // The most neighbors of any rank, if all ranks of a node are neighbors; the same on every rank.
+  size_t mostNeighbors() const { return neighbors_.mailboxes().mostNeighbors(); }
   bool areAllNeighbors() const { return all_neighbors_; }
-  // Whether hosts may move messages between some ranks' GPUs without a copy (RDMA), the same on each.
+  // Whether hosts may move messages between some ranks' GPUs without a copy (RDMA); the same on each rank.
   bool areSomeByRdma() const { return some_by_rdma_; }
-  // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages; `lane.end` is not used. Of what the host
-  // carries: when allMade() or connect() has said so.
+  // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages; `lane.end` is not used. A bridged queue
+  // is carried once allMade() or connect() has confirmed it.
   using QueueUse = BridgedQueues::Use;
   Result<cuda::Port> port(GpuProxy::Lane lane, QueueUse use);
-  // Messages to ranks that are no neighbors have so many parts at most; 0: kernels cannot send them, or there are no such ranks. The
-  // same on every rank.
+  // The most parts of messages to strangers; 0: kernels cannot send them, or there are no strangers. The same on every rank.
   int32_t bridgedMessageParts() const;
-  // From now on the host carries what goes through the queues that were asked for of late, or not. The other ends may come later.
+  // Confirms or drops the queues requested since the last call: the proxies carry them from now on, or not. The other ends may follow
+  // later.
   void connect(bool carries);
-  // Where blocks of one more plan tell that they run.
+  // Activity words for the blocks of a further plan.
   Result<cuda::Activity*> activity(size_t blocks);
-  // The same of messages, for good and at once.
+  // The same for messages, confirmed at once.
   Result<cuda::Activity*> activityOfMessages(size_t blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks) { proxies_->launched(launch, blocks); }
-  // Besides, of a kernel of messages that no graph replays.
+  // The peers of a launched message kernel that is not a replay.
   void launchedMessages(std::vector<int> peers) { proxies_->launchedMessages(std::move(peers)); }
   uint64_t memoryBytes() const;
-  // No kernel runs any more: waits until peers have what they have sent. False: other processes still have the memory of this rank's
-  // GPU open, which must never be freed.
+  // When no kernel runs any more: waits until peers have received all data. False: other processes still have the memory of this rank's GPU
+  // open, which must never be freed.
   bool leave();
-  // Stops what the host does for kernels, which may still run: their memory is never freed.
+  // Stops the proxies while kernels may still run: their memory is never freed.
   void leak();
 
  private:
@@ -106,7 +110,7 @@ class RemoteGpus {
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
   Status meet(Blobs told, const Own& own);
   Status start(const TransportReach& reach, const Own& own);
-  // Transports that may keep some, of those by which messages go to ranks that are no neighbors.
+  // The transports to strangers that may keep memory registered.
   std::set<size_t> keepersOfMemory() const;
   Result<cuda::Activity*> takeActivity(size_t blocks);
 
@@ -117,17 +121,17 @@ class RemoteGpus {
   const GpuQueueSizes sizes_;
   int32_t parts_ = 1;
   bool all_neighbors_ = true;
-  bool all_of_nodes_neighbors_ = true;  // all ranks of each
+  bool all_of_nodes_neighbors_ = true;  // in each node, all ranks are neighbors
   bool some_by_rdma_ = false;
-  bool all_started_ = true;                // the proxies and pinned memory of each rank
-  size_t most_strangers_ = 0;              // that are no neighbors of a rank
-  std::unique_ptr<cuda::Memory> told_;     // pinned memory of the host
-  size_t kept_told_bytes_ = 0;             // which plans have that all ranks have made
-  std::unique_ptr<BridgedQueues> queues_;  // null: there is no need of them
+  bool all_started_ = true;                // each rank has its proxies and pinned memory
+  size_t most_strangers_ = 0;              // of any rank
+  std::unique_ptr<cuda::Memory> told_;     // pinned memory for activity words
+  size_t kept_told_bytes_ = 0;             // the part used by plans that all ranks have made
+  std::unique_ptr<BridgedQueues> queues_;  // null: not needed
   std::vector<int> transport_of_rank_;     // of the proxies
   const int proxy_count_;                  // the same on every rank
-  std::unique_ptr<GpuProxies> proxies_;    // go before the memory
-  // Of the plan at hand.
+  std::unique_ptr<GpuProxies> proxies_;    // destroyed before the memory
+  // Of the plan being made.
   std::vector<GpuProxy::Lane> lanes_;
   std::vector<std::span<const cuda::Activity>> activities_;
   Status started_;

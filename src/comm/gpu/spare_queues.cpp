@@ -14,14 +14,14 @@ int32_t SpareQueues::take(std::span<const GpuQueueName> of_part, int32_t least, 
   return parts;
 }
 
-// All of it, or nothing.
+// Takes all queues of a part, or none.
 bool SpareQueues::takePart(std::span<const GpuQueueName> of_part, int32_t part) {
   const std::vector<Use> used = used_;
   const size_t taken = taken_.size();
   bool fits = true;
   for (GpuQueueName name : of_part) {
     name.part = part;
-    // Another plan's: they run one after the other, and leave it empty.
+    // Already another plan's queue: plans run one at a time, and leave queues empty.
     if (places_.contains(name)) continue;
     Use &receiver = usedBy(name.receiver), &sender = usedBy(name.sender);
     Place at{};

@@ -17,14 +17,9 @@ namespace horing {
 
 namespace {
 
-// Of cuda.h.
-constexpr unsigned int kWaitUntilAtLeast = 0;  // as signed difference, so numbers may wrap around
+// From cuda.h.
+constexpr unsigned int kWaitUntilAtLeast = 0;  // compares by signed difference, so numbers may wrap around
 constexpr CudaStream kDefaultStream = nullptr;
-
-// How long a wait for the GPU yields the core before it sleeps between two looks.
-constexpr int64_t kYieldNs = 200'000;
-constexpr std::chrono::microseconds kNap{50};
-constexpr int64_t kLastCopiesMs = 1000;
 
 void copyOnHost(const std::vector<StagedCopy>& copies) {
   const auto memoryAt = [](CudaAddress at) { return reinterpret_cast<void*>(at); };
@@ -74,14 +69,14 @@ StagedCalls::~StagedCalls() {
   {
     const CudaDevice::Current current(*device_);
     while ((state = api.event_query(last_)) == CudaApi::kNotReady && !deadline.passed())
-      std::this_thread::sleep_for(kNap);
+      std::this_thread::sleep_for(kGpuNap);
     api.event_destroy(last_);
   }
-  // The stream is held up by something else, in front of what was put there.
+  // Earlier work blocks the stream.
   if (state == CudaApi::kNotReady) abandon();
 }
 
-// The one in use stays while the GPU is at it: sizes double, so all together take less than twice the last.
+// Keeps the old memory while the GPU uses it: sizes double, so all together take less than twice the last.
 Result<std::byte*> StagedCalls::reserve(Slot& slot, size_t bytes) {
   const size_t has = slot.empty() ? 0 : slot.back().bytes();
   if (bytes > has) {
@@ -141,7 +136,7 @@ Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> 
     HORING_TRY(comeBehind(others, stream));
     return enqueuePieces(pieces, staging, stream, operation);
   });
-  // Also behind what was put there before it failed: that uses the pinned memory, too.
+  // Also after a failure: the part enqueued before uses the pinned memory, too.
   const Status recorded =
       withoutExceptions([&] { return api.check(api.event_record(last_, stream), "recording an event"); });
   if (told.ok()) told = recorded;
@@ -153,7 +148,7 @@ Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> 
   return told;
 }
 
-// Before the stream waits for anything: to load a kernel may take what the stream has. Where it fails the driver copies.
+// Before the stream waits for anything: loading a kernel may wait for the stream. If it fails the driver copies.
 bool StagedCalls::hasCopyKernel() {
   if (kernel_copier_) return true;
   if (!std::exchange(may_have_kernel_, false)) return false;
@@ -172,7 +167,7 @@ Status StagedCalls::launchCopyKernel(uint32_t number, CudaStream stream) const {
   return kernel_copier_->launch(at(offsetof(Progress, done)), number, at(offsetof(Progress, ended)), stream);
 }
 
-// Slots and numbers belong to one operation after the other. Of an event that was never recorded this waits for nothing.
+// Slots and numbers are used by one operation at a time. An event that was never recorded is no wait.
 Status StagedCalls::comeBehind(std::span<const CudaStream> others, CudaStream stream) const {
   const CudaApi& api = device_->api();
   HORING_TRY(api.check(api.stream_wait_event(stream, last_, 0), "ordering two streams"));
@@ -205,7 +200,7 @@ Status StagedCalls::enqueuePieces(const StagedPieces& pieces, const std::array<s
 }
 
 bool StagedCalls::hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const {
-  // acquire: pairs with the GPU's write, which comes after its copies.
+  // acquire: pairs with the GPU's write after its copies.
   return static_cast<int32_t>(counter.load(std::memory_order_acquire) - number) >= 0;
 }
 
@@ -217,17 +212,17 @@ Status StagedCalls::awaitArrival(uint32_t number, Deadline deadline, const std::
     if (aborted.load(std::memory_order_relaxed))
       return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", place_.rank);
     const int64_t now_ns = clock.nowNs();
-    if (now_ns - begun_ns < kYieldNs) {
+    if (now_ns - begun_ns < kGpuYieldNs) {
       ::sched_yield();
       continue;
     }
     if (deadline.passed()) return lateStream();
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kGpuNap);
   }
   return {};
 }
 
-// Only now is the driver asked whether the GPU still lives: it may keep the answer until streams have gone on that wait for this thread
+// Only now asks the driver whether the GPU is alive: the call may block until streams continue that wait for this thread
 // (comm/gpu/stream_release.h).
 Status StagedCalls::lateStream() const {
   const CudaDevice::Current current(*device_);
@@ -238,19 +233,19 @@ Status StagedCalls::lateStream() const {
         state,
         formatString("rank %d: waiting for its stream on GPU %d", place_.rank, device_->number()).c_str());
   return makeStatus(Code::kTimeout,
-                    "rank %d: its stream on GPU %d did not come to this operation in time "
+                    "rank %d: its stream on GPU %d did not reach this operation in time "
                     "(HORING_TIMEOUT_MS): something before it on the stream does not end",
                     place_.rank, device_->number());
 }
 
 Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, Deadline deadline,
                              const std::atomic<bool>& aborted) {
-  // Whatever happens, the stream goes on in the end.
+  // Releases the stream in every case.
   struct LetGo {
     Progress& progress;
     uint32_t last;
     bool succeeded = false;
-    // release: pairs with the GPU's wait, after which it copies what was done, and launches the next kernel.
+    // release: pairs with the GPU's wait, after which it copies the result and launches the next kernel.
     ~LetGo() {
       if (!succeeded) progress.ended.store(1, std::memory_order_release);
       progress.done.store(last, std::memory_order_release);
@@ -302,7 +297,7 @@ Status StagedCalls::runOnHost(const HostPart& part, const Run& run) const {
   const Status status = withoutExceptions([&] { return run(command); });
   if (status.ok()) copyOnHost(part.out);
   if (status.ok()) return in_place_.received(command.transfers());
-  // The caller may use its memory again.
+  // The caller may reuse its memory now.
   if (hasCopier(command)) bounce_buffers_.awaitCopies();
   return status;
 }
@@ -317,7 +312,7 @@ Status StagedCalls::awaitDefaultStream(int64_t timeout_ms, const std::atomic<boo
   const OutsideOfGraphs outside(device_->api());
   const Status status = device_->synchronize(kDefaultStream, news, Deadline::after(clock, timeout_ms));
   if (status.ok()) return status;
-  // It may still come to the copies, which use pinned memory: that goes no sooner.
+  // The GPU may still run the copies, which use pinned memory: wait before freeing it.
   const CudaDevice::Current current(*device_);
   device_->api().event_record(last_, kDefaultStream);
   return makeStatus(status.code(), "rank %d: %s", place_.rank, status.message().c_str());

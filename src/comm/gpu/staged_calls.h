@@ -1,18 +1,16 @@
 #pragma once
-// Operations on a GPU's memory, carried through pinned memory of the host by the host engine: every collective, over every
-// transport, to every peer.
+// Operations on GPU memory, staged through pinned memory and run by the host engine: every collective, over every transport, to every peer.
 //
-// On a stream of CUDA everything that the GPU has to do is put there when the operation is called: copy a piece in, say so (a
-// number in pinned memory), wait until the host says that it has done its part (another number), copy the result out. The host
-// does its part later, on a thread of the library. So the caller's thread goes on at once, the stream is as ordered as by any
-// kernel, and nothing of the GPU waits for anything but its own host. When the host fails, it says that all is done: a stream is
-// never left waiting.
+// On a CUDA stream the call enqueues all GPU work at once: copy a piece in, publish that (a number in pinned memory), wait for the host's
+// number, copy the result out. The host runs its part later, on a thread of the library. So the caller's thread continues at once, the
+// stream is ordered as by a kernel, and the GPU waits only for its own host. If the host fails, it publishes that all is done, so that the
+// stream never blocks for ever.
 //
-// What has no room in a piece is copied while the stream waits: by a kernel there, which takes no call of the driver, or else by the
+// Data that does not fit in a piece is copied while the stream waits: by a kernel on the stream, which needs no driver call, or else by the
 // driver.
 //
-// Two pieces are under way at a time, so that copies and network overlap. So pinned memory is bounded (comm/gpu/staged_pieces.h), and what
-// the messages take that no piece has room for is, too (comm/gpu/bounce_buffers.h).
+// Two pieces are in flight at a time, so that copies and network overlap. Pinned memory is bounded (comm/gpu/staged_pieces.h), also for
+// messages that do not fit in a piece (comm/gpu/bounce_buffers.h).
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -33,24 +31,24 @@
 
 namespace horing {
 
-// What the host has to do for one operation, in order.
+// The host's part of one operation, in order.
 struct StagedOperation {
   std::vector<HostPart> pieces;
   uint32_t first = 0;            // the number of the first piece; the others follow
   bool has_copy_kernel = false;  // on its stream
-  Status failed;                 // the GPU could not be told all of it: the host only lets go what waits
+  Status failed;                 // not all GPU work could be enqueued: the host only releases the waits
 };
 
-// Of one communicator and GPU. A resource. enqueue() from one thread, carryOut() and run() from one other or the same.
+// For one communicator and GPU. A resource. enqueue() from one thread, carryOut() and run() from one thread.
 class StagedCalls {
  public:
-  // Carries a command on the host's memory out.
+  // Runs a command on host memory.
   using Run = std::function<Status(const Command&)>;
 
   // The communicator must outlive it. Errors: kUnhandledCudaError.
   static Result<std::unique_ptr<StagedCalls>> create(const std::shared_ptr<const CudaDevice>& device,
                                                      Communicator& communicator);
-  // Lets go what still waits, and waits a second for the GPU to be done with the pinned memory, which otherwise is never freed.
+  // Releases waiting streams, and waits a second for the GPU to finish with the pinned memory, which otherwise is never freed.
   ~StagedCalls();
   StagedCalls(const StagedCalls&) = delete;
   StagedCalls& operator=(const StagedCalls&) = delete;
@@ -58,17 +56,16 @@ class StagedCalls {
   int device() const { return device_->number(); }
   const std::shared_ptr<const CudaDevice>& openedDevice() const { return device_; }
 
-  // Makes a transfer one in place.
+  // Makes a transfer move in place.
   void moveInPlace(Transfer& transfer) { transfer.copier = &in_place_; }
-  // Puts the GPU's part on the first stream, behind what is on all of them, and before what comes there later. Operations of several
-  // streams come one after the other. Writes what the host has to do, also where it fails or throws: then the host must let go what
-  // waits. Errors: kInvalidUsage for a stream that is not this GPU's; then nothing was put there, as where there is no memory.
+  // Enqueues the GPU's part on the first stream, ordered after earlier work and before later work on all of the streams. Operations on
+  // several streams are serialised. Writes the host's part to `operation`, also on failure or an exception: the host must then release the
+  // waits. Errors: kInvalidUsage for a stream of another GPU; then, and if memory has run out, nothing was enqueued.
   Status enqueue(const Command& command, std::span<const CudaStream> streams, StagedOperation& operation);
-  // The host's part, when the GPU comes to it: no later than the deadline, or `aborted`.
+  // Runs the host's part when the GPU reaches it: at most until the deadline, or `aborted`.
   Status carryOut(const StagedOperation& operation, const Run& run, Deadline deadline,
                   const std::atomic<bool>& aborted);
-  // Both parts, after what the default stream was told before: complete on return. The GPU has `timeout_ms` for each copy, or until
-  // `aborted`.
+  // Runs both parts after earlier work on the default stream; complete on return. Each GPU copy may take `timeout_ms`, or until `aborted`.
   Status run(const Command& command, const Run& run_on_host, int64_t timeout_ms,
              const std::atomic<bool>& aborted);
 
@@ -80,19 +77,20 @@ class StagedCalls {
   void abandon();
 
  private:
-  // In pinned memory.
+  // Counters in pinned memory.
   struct Progress {
     alignas(
         64) std::atomic<uint32_t> arrived;   // the last piece that the GPU has copied in; written by the GPU
     alignas(64) std::atomic<uint32_t> done;  // the last piece that the host has done; written by the host
-    // Not 0: a piece failed, or streams were let go. What kernels were asked to copy is not copied any more. Written by the host.
+    // Not 0: a piece failed, or streams were released. Kernels skip requested copies then. Written by the host.
     alignas(64) std::atomic<uint32_t> ended;
   };
   static constexpr size_t kSlots = 2;
-  static constexpr int64_t kLongestHoldMs = 600'000;  // where operations may take longer, a driver may not
-  using Slot = std::vector<StagingMemory>;  // the last one is in use; a GPU may still be at those before
+  static constexpr int64_t kLongestHoldMs =
+      600'000;  // limit for blocked driver calls, even if operations may take longer
+  using Slot = std::vector<StagingMemory>;  // the last one is in use; a GPU may still use the earlier ones
 
-  // `copies`: of messages that could not go in place.
+  // `copies`: for messages that could not move in place.
   StagedCalls(const std::shared_ptr<const CudaDevice>& device, Communicator& communicator, StagedPlace place,
               const GpuInPlace::Limits& copies)
       : communicator_(communicator),
@@ -105,9 +103,9 @@ class StagedCalls {
     place_.copier = &large_;
   }
   Status initialise();
-  // Null for nothing, where nothing was reserved before.
+  // Null for 0 bytes if nothing was reserved before.
   Result<std::byte*> reserve(Slot& slot, size_t bytes);
-  // For what is copied on streams; tries to make it once.
+  // Whether the copy kernel exists; tries to load it once.
   bool hasCopyKernel();
   Status launchCopyKernel(uint32_t number, CudaStream stream) const;
   Status enqueuePieces(const StagedPieces& pieces, const std::array<std::byte*, kSlots>& staging,
@@ -118,31 +116,31 @@ class StagedCalls {
   Status runOnHost(const HostPart& part, const Run& run) const;
   Status awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const;
   Status awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted);
-  // A stream that did not come in time, and why.
+  // The error for a stream that is late, with the cause.
   Status lateStream() const;
   bool hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const;
   Status carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
                         const std::atomic<bool>& aborted);
-  // Error: streams were let go meanwhile, so what they stand for is not the host's any more.
+  // Error: streams were released meanwhile, so the caller's buffers are not the host's any more.
   Status driverReturned();
-  // Streams go on with all that they were told so far. Any thread.
+  // Releases all waits enqueued so far. Any thread.
   void letGoAll();
 
   Communicator& communicator_;
   const std::shared_ptr<const CudaDevice> device_;
   StreamRelease release_;
-  BounceBuffers bounce_buffers_;  // of both copiers: a flow may have messages of both
+  BounceBuffers bounce_buffers_;  // for both copiers: a flow may have messages of both
   GpuInPlace in_place_;
-  GpuInPlace large_;  // of what has no room in a piece, and which no adapter moves
+  GpuInPlace large_;  // for data that does not fit in a piece and that no adapter moves
   StagedPlace place_;
-  bool may_have_kernel_ = false;  // as long as there is none; of enqueue() alone
+  bool may_have_kernel_ = false;  // whether to try to load it; used by enqueue() only
   std::unique_ptr<KernelCopier> kernel_copier_;
   PinnedMemory progress_memory_;
   Progress* progress_ = nullptr;
-  CudaEvent last_ = nullptr;        // behind all that was put on streams
-  std::atomic<uint32_t> next_ = 1;  // piece; written by enqueue() alone
+  CudaEvent last_ = nullptr;        // behind all enqueued work
+  std::atomic<uint32_t> next_ = 1;  // number of the next piece; written by enqueue() only
   std::array<Slot, kSlots> slots_;
-  Slot blocking_slot_;  // of run(), while those are under way
+  Slot blocking_slot_;  // used by run(), while the others are in flight
   std::atomic<uint64_t> memory_bytes_{0};
 };
 

@@ -13,17 +13,17 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// Elements of every block.
+// A range of elements in every block.
 struct Range {
   size_t from;
   size_t count;
-  // How many a block of `elements` has of them.
+  // The elements of the range in a block of `elements`.
   size_t of(size_t elements) const { return std::min(count, elements - std::min(from, elements)); }
 };
 
 }  // namespace
 
-// Takes memory of the host from `staging` on, and writes down what is copied there and back.
+// Allocates host memory from `staging` on, and records the copies in and out.
 class StagedPieces::Builder {
  public:
   Builder(const Command& command, StagedPlace place, std::byte* staging)
@@ -58,7 +58,7 @@ class StagedPieces::Builder {
     }
   }
 
-  // Elements [from, from + count) of each of the blocks of `whole` elements; returns where the host finds and leaves them.
+  // Adds elements [from, from + count) of each block of `whole` elements; returns their host buffers.
   ListEntry addEven(const ListEntry& buffers, size_t whole, size_t from, size_t count) {
     ListEntry staged{.count = count};
     if (hasInput()) {
@@ -93,8 +93,8 @@ class StagedPieces::Builder {
     entries_.push_back(addEven(entry, entry.count, from, count));
   }
 
-  // Elements [from, from + count) of blocks that differ in size, where they have them, packed one after the other; a buffer without a
-  // table is this rank's own block.
+  // Adds elements [from, from + count) of blocks that differ in size, as far as each block has them, packed; a buffer without a table is
+  // this rank's own block.
   void addUneven(size_t from, size_t count) {
     const auto ranks = static_cast<size_t>(place_.ranks);
     tables_.resize(4 * ranks);
@@ -124,7 +124,7 @@ class StagedPieces::Builder {
     }
   }
 
-  // Blocks that stay where they are.
+  // Adds blocks that are not staged.
   void addUnevenInPlace() {
     call_.copier = place_.copier;
     const auto ranks = static_cast<size_t>(place_.ranks);
@@ -138,8 +138,8 @@ class StagedPieces::Builder {
     }
   }
 
-  // The factor of a premulsum that is read when the operation begins. One in pinned memory is read there, as every piece is carried
-  // out: a driver copies from host to host before it returns, and the stream may be waiting for this very operation.
+  // Adds the factor of a premulsum that is read when the operation begins. A factor in pinned memory is read in place by every piece: a
+  // driver's host-to-host copy blocks, and the stream may wait for this very operation.
   void addScalar() {
     if (!call_.factor_at || call_.factor_is_pinned) return;
     const CudaAddress at = reserve(element_bytes_);
@@ -182,7 +182,7 @@ class StagedPieces::Builder {
     if (bytes > 0) (is_pinned ? piece_.host.out : piece_.out).push_back({to, from, bytes});
   }
 
-  // visit(offset in the caller's buffer, offset in ours, bytes): whole blocks lie one after the other in both.
+  // visit(offset in the caller's buffer, offset in staging memory, bytes): merges whole blocks that are contiguous in both.
   template <typename Visit>
   void forEachRow(const Rows& rows, const Visit& visit) const {
     if (rows.count == rows.whole) return visit(0, 0, rows.blocks * rows.count * element_bytes_);
@@ -191,7 +191,7 @@ class StagedPieces::Builder {
             rows.count * element_bytes_);
   }
 
-  // Fills a table of counts and offsets of packed blocks, and reserves what they take.
+  // Fills a table of counts and offsets of packed blocks, and reserves their memory.
   CudaAddress addUnevenBuffer(const Blocks& given, Range range, size_t* table) {
     if (!given.given()) return reserve(call_.count * element_bytes_);
     const auto ranks = static_cast<size_t>(place_.ranks);
@@ -214,7 +214,7 @@ class StagedPieces::Builder {
 
   const Command& command_;
   const StagedPlace place_;
-  Call call_;  // of the piece, as the next three
+  Call call_;  // of the piece, like the next three members
   std::vector<size_t> tables_;
   std::vector<ListEntry> entries_;
   std::vector<Transfer> transfers_;
@@ -244,7 +244,7 @@ StagedPieces::StagedPieces(const Command& command, StagedPlace place) : command_
   }
 }
 
-// Small entries share a piece, where they travel together (comm/coalesced.h).
+// Small entries share a piece, in which they are packed (comm/coalesced.h).
 void StagedPieces::cutList() {
   const CallSpec& call = *command_.call();
   const std::span<const ListEntry> list = command_.entries();
@@ -270,7 +270,7 @@ void StagedPieces::cutList() {
   finish(0);
 }
 
-// Of a buffer that this rank may not have on both sides: all ranks must cut alike.
+// Sizes come from the call, not from buffers that this rank may lack: all ranks must cut alike.
 void StagedPieces::cutEvenly(Cut whole) {
   const CallSpec& call = *command_.call();
   const size_t bytes_of_one = 2 * blocksOf(call.collective, place_.ranks) * dataTypeBytes(call.type);
@@ -284,7 +284,7 @@ void StagedPieces::cutEvenly(Cut whole) {
   } while (from < whole.count);
 }
 
-// Null: of blocks that this rank does not know.
+// Null: block sizes that this rank does not know.
 void StagedPieces::cutUnevenly(const size_t* counts) {
   if (!counts) {
     const Cut all{.count = SIZE_MAX};
@@ -294,7 +294,7 @@ void StagedPieces::cutUnevenly(const size_t* counts) {
   const std::span<const size_t> blocks(counts, static_cast<size_t>(place_.ranks));
   const size_t longest = *std::max_element(blocks.begin(), blocks.end());
   const size_t room = kPieceBytes / (2 * dataTypeBytes(command_.call()->type));
-  // The more blocks have come to their end, the longer.
+  // As blocks end, ranges become longer.
   const auto fits = [&](Range range) {
     size_t left = room;
     for (const size_t block : blocks) {
@@ -320,7 +320,7 @@ StagedPiece StagedPieces::build(const Cut& cut, std::byte* staging) const {
   }
   for (size_t i = cut.first; i < cut.last; ++i) {
     const ListEntry& entry = command_.entries()[i];
-    // A batch holds whole entries, and what is cut is alone.
+    // A batch holds whole entries; a cut entry is alone.
     const bool is_whole = cut.count == 0;
     builder.addListed(entry, is_whole ? 0 : cut.from, is_whole ? entry.count : cut.count);
   }

@@ -1,11 +1,11 @@
 #pragma once
-// A command on a GPU's memory as pieces that the host can carry out: each is copied into memory of the host, done there, and
-// copied back, but for transfers in place, which have a copier. Pure: no GPU is asked.
+// Splits a command on GPU memory into pieces for the host: each piece is copied into host memory, run there, and copied back, except
+// in-place transfers, which have a copier. Pure: no GPU calls.
 //
-// Vectors and blocks are cut, the same way on every rank, so that memory of the host stays bounded and copies and network overlap: a
-// piece is the same elements of every block, where it has them. Of gather, scatter and all-to-all with blocks that differ in size no rank
-// knows how many pieces the others would need, and messages go on one without the others: these are one piece. What has no room in it
-// is left where it is, to be copied by what the place names.
+// Vectors and blocks are cut, the same way on every rank, so that host memory is bounded and copies and network overlap: a piece has the
+// same elements of every block. For gather, scatter and all-to-all with unequal blocks no rank knows how many pieces the others would need,
+// and messages progress independently: these are a single piece. Data that does not fit in it stays in place, to be copied by the copier of
+// StagedPlace.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,39 +20,39 @@ struct StagedCopy {
   size_t bytes = 0;
 };
 
-// What the host does: copies what is in the caller's pinned memory, too, since a driver copies from host to host before it returns.
+// The host's part. It also copies from and to the caller's pinned memory, since a driver's host-to-host copy blocks.
 struct HostPart {
-  std::vector<StagedCopy> in;   // before
-  Command command;              // on memory of the host
-  std::vector<StagedCopy> out;  // after
+  std::vector<StagedCopy> in;   // before the command
+  Command command;              // on host memory
+  std::vector<StagedCopy> out;  // after the host
 };
 
 struct StagedPiece {
-  std::vector<StagedCopy> in;  // before
+  std::vector<StagedCopy> in;  // before the host
   HostPart host;
-  std::vector<StagedCopy> out;  // after
-  size_t staged_bytes = 0;      // of the host's memory
+  std::vector<StagedCopy> out;  // after the host
+  size_t staged_bytes = 0;      // of host memory
 };
 
-// Where a rank stands among the others.
+// The rank, and how its data reaches the host.
 struct StagedPlace {
   int rank = 0;
   int ranks = 1;
-  MemoryCopier* copier = nullptr;  // reaches the GPU's memory; null: all that is one piece is staged
+  MemoryCopier* copier = nullptr;  // accesses GPU memory; null: commands of a single piece are staged whole
 };
 
 // The pieces of one command. A value that borrows the command.
 class StagedPieces {
  public:
-  // The most that a piece takes of the host's memory, but for its alignment, where an element of each block fits.
+  // The largest piece, without alignment, unless one element of each block needs more.
   static constexpr size_t kPieceBytes = 8 << 20;
 
   StagedPieces(const Command& command, StagedPlace place);
 
   size_t count() const { return cuts_.size(); }
-  // The most that any of them takes, so much must be at `staging` in piece().
+  // The size of the largest piece: piece() needs this much memory at `staging`.
   size_t largestBytes() const { return largest_bytes_; }
-  // Whether something stays where it is and has a copier. Then there is one piece.
+  // Whether some data stays in place and has a copier. There is one piece then.
   bool hasCopier() const { return has_copier_; }
   StagedPiece piece(size_t number, std::byte* staging) const { return build(cuts_[number], staging); }
 
@@ -63,7 +63,7 @@ class StagedPieces {
     size_t last = 0;
     size_t from = 0;
     size_t count = 0;
-    bool stays = false;  // all of the call, where it is
+    bool stays = false;  // the whole call stays in place
   };
   class Builder;
 

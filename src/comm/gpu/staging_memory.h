@@ -1,5 +1,5 @@
 #pragma once
-// Pinned memory of the host that a communicator knows: networks which can move it in place do so.
+// Pinned host memory that is registered with a communicator, so that networks move it in place if they can.
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -11,12 +11,12 @@ namespace horing {
 
 class StagingMemory {
  public:
-  // The communicator must outlive it. Errors: as of PinnedMemory.
+  // The communicator must outlive it. Errors: as for PinnedMemory.
   static Result<StagingMemory> allocate(const std::shared_ptr<const CudaDevice>& device,
                                         Communicator& communicator, size_t bytes) {
     StagingMemory made(communicator);
     HORING_ASSIGN(made.memory_, PinnedMemory::allocate(device, bytes));
-    // What cannot be registered is copied.
+    // Memory that cannot be registered is copied.
     Result<void*> handle = communicator.reach().registerMemory(made.memory_.data(), bytes);
     if (handle.ok()) made.handle_ = handle.take();
     return made;

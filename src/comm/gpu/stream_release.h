@@ -1,9 +1,8 @@
 #pragma once
-// Lets go the CUDA streams that wait for a thread of the library when that thread does not come back from the driver.
+// Releases CUDA streams that wait for a thread of the library when that thread is blocked in the driver.
 //
-// The driver may keep a call until the GPU has done all that it was told: it loads a kernel that the program uses for the first time, or
-// frees memory, under a lock that each other call takes. Where a stream waits for the thread in such a call, neither would ever end.
-// This thread never calls the driver.
+// The driver may block a call until the GPU is idle: it loads a kernel at first use, or frees memory, under a lock that every other call
+// takes. If a stream waits for a thread in such a call, both would wait for ever. The thread of this class never calls the driver.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -16,8 +15,8 @@
 
 namespace horing {
 
-// Of one communicator. A resource. One thread takes steps, between begin() and end(); `release` is called by another, at most once, and only
-// while it is at some.
+// For one communicator. A resource. One thread takes steps, between begin() and end(); another calls `release`, at most once, and only
+// during a step.
 class StreamRelease {
  public:
   // `limit_ms`: how long a step may take; when `aborted`, a second.
@@ -27,18 +26,18 @@ class StreamRelease {
   StreamRelease(const StreamRelease&) = delete;
   StreamRelease& operator=(const StreamRelease&) = delete;
 
-  // Before the first step. Error: no thread to be had.
+  // Call before the first step. Error: the thread could not be started.
   Status start();
   // `release` is not called any more.
   void stop();
   void begin();
-  // One ends and the next begins, if any is under way.
+  // Ends a step and begins the next, if a step is in progress.
   void step() {
     if (since_ns_.load(std::memory_order_relaxed) != 0)
       since_ns_.store(clock_.nowNs(), std::memory_order_relaxed);
   }
   void end() { since_ns_.store(0, std::memory_order_relaxed); }
-  // kTimeout: they were let go.
+  // kTimeout: the streams were released.
   Status outcome() const;
 
  private:
@@ -49,9 +48,9 @@ class StreamRelease {
   const int64_t limit_ns_;
   const std::atomic<bool>& aborted_;
   const std::function<void()> release_;
-  std::atomic<int64_t> since_ns_{0};  // 0: no step is under way; nothing else is ordered by it
+  std::atomic<int64_t> since_ns_{0};  // 0: no step; no other data depends on it
   std::atomic<bool> released_{false};
-  int64_t aborted_since_ns_ = 0;  // of the thread
+  int64_t aborted_since_ns_ = 0;  // used by the thread only
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stop_ = false;

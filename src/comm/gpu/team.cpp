@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kTeamLook{1};
 
-// Every one fits; of algorithms see setUp(), and runs begin anew.
+// Collectives and roots always fit; for algorithms see setUp(); run counts wrap around.
 constexpr ReplayNumber kMostOfReplays = ReplayNumber::decoded(UINT64_MAX);
 static_assert(kCollectives - 1 <= kMostOfReplays.collective);
 static_assert(kMaxRanks - 1 <= kMostOfReplays.root);
@@ -32,7 +32,7 @@ ReplayNumber replayNumber(const std::array<int, 3>& key, int32_t part, uint64_t 
           static_cast<uint32_t>(part), static_cast<uint32_t>(run & ReplayNumber::kRunMask)};
 }
 
-// What a graph replayed when this happened; nothing: a host launched it, or memory of the GPU was written over.
+// The replay in which this failure happened; nothing: a host launch, or overwritten GPU memory.
 std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::Failure& failure) {
   if ((failure.call & cuda::kInGraph) == 0 || failure.part < 0 || failure.part >= cuda::kMaxParts)
     return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::
 
 }  // namespace
 
-// The ends of one rank, by the positions of a schedule.
+// The ports of one rank, by the positions of a schedule.
 class GpuTeam::Ports final : public cuda::PortSource {
  public:
   Ports(GpuTeam& team, int32_t position) : team_(team), position_(position) {}
@@ -60,7 +60,7 @@ class GpuTeam::Ports final : public cuda::PortSource {
 };
 
 GpuTeam::~GpuTeam() {
-  // Perhaps another communicator's, which only the shared kernels still have; it goes last.
+  // Perhaps only the shared kernels still hold the device; destroy it last.
   const std::shared_ptr<const CudaDevice> device = launches_.anyDevice();
   std::optional<OutsideOfGraphs> outside;
   if (device) outside.emplace(device->api());
@@ -74,7 +74,7 @@ GpuTeam::~GpuTeam() {
                 static_cast<unsigned long long>(kept.pinned >> 20));
     return;
   }
-  // Something in front of a launch holds its stream up.
+  // Earlier work blocks the stream of a launch.
   if (remote_) remote_->leak();
   flags_.leak();
   plans_.clear();
@@ -84,7 +84,7 @@ GpuTeam::~GpuTeam() {
 }
 
 void GpuTeam::release() {
-  // Where there is none, other ranks of this process may look whether there is.
+  // Without one, other ranks of this process may check it concurrently.
   if (remote_) {
     if (!remote_->leave()) memory_.keepUntilTheEnd(remote_->rank());
     remote_.reset();
@@ -117,7 +117,7 @@ void GpuTeam::arrive(int rank, std::shared_ptr<const CudaDevice> device) {
 }
 
 bool GpuTeam::copies(uint64_t bytes) const {
-  // Of one GPU copies read each block for every rank again.
+  // On one GPU copies would read each block again for every rank.
   return !remote_ && !selection_.inOneLaunch(Collective::kAllGather) &&
          bytes >= static_cast<uint64_t>(config_.gpu_copy_bytes);
 }
@@ -137,7 +137,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     const Status loads = launches_.load(member.rank, at(member.rank).device);
     has_kernels = loads.ok();
     if (!loads.ok() && cuda::laneImageVersion()) warnOfHosts(member.log, loads);
-    // What this rank alone finds out spares all the wait.
+    // A local failure settles it without waiting for the others.
     if (!loads.ok() && !remote_) stage(member, loads);
   }
   while (state_ == State::kGathering && !missing().empty()) {
@@ -165,12 +165,16 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
                                     member.news, member.timeout_ms}));
       made = verdict.why_not;
       if (made.ok()) adopt(verdict.terms);
-      // Their queues have their place, and nobody could hear now that they could not be made.
+      // Queues of messages have reserved memory: a failure could not be reported later.
       if (made.ok()) HORING_TRY(makeExchanges());
+      // All ranks have the same allocations so far.
+      if (made.ok() && remote_->areAllNeighbors())
+        room_ = PlanRoom(TeamMemory::kBytes - memory_.of(member.rank)->used(), remote_->roomToTell(),
+                         cuda::queueBytes(memory_.shape()));
     }
     if (made.ok()) {
       state_ = State::kKernels;
-      // With spare queues one lane has nearly as many blocks as two would have together, and is faster; else the two overlap.
+      // With spare queues a single lane has nearly as many blocks as two lanes together, and is faster; without, two overlapping lanes are.
       window_bytes_ = memory_.spareQueues().areAny() && !settings_.hosts_carry
                           ? SIZE_MAX
                           : ranks_.size() * static_cast<size_t>(std::min(blocksPerLane(1), settings_.parts)) *
@@ -183,7 +187,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
                   static_cast<long long>(config_.gpu_copy_bytes));
     } else {
-      // Of threads it is the only one that comes here.
+      // Among threads only one comes here.
       if (has_kernels && (!remote_ || member.rank == 0)) warnOfHosts(member.log, made);
       stage(member, made);
     }
@@ -217,7 +221,7 @@ Status GpuTeam::setUp() {
   return setUpMemory(devices);
 }
 
-// What all ranks have agreed on.
+// Takes over the agreed terms.
 void GpuTeam::adopt(const GpuTerms& terms) {
   most_blocks_ = terms.most_blocks;
   resident_blocks_ = terms.resident_blocks;
@@ -229,7 +233,7 @@ void GpuTeam::adopt(const GpuTerms& terms) {
 
 Status GpuTeam::setUpMemory(const TeamMemory::Devices& devices) {
   HORING_TRY(memory_.take(devices));
-  // Of the same one in each such team, which finds it in the reserve then.
+  // Always on the same device, so that the next team finds the memory in the reserve.
   const auto& first = *std::find_if(devices.begin(), devices.end(), [](const auto& each) { return each; });
   HORING_ASSIGN(flags_, PinnedMemory::allocate(first, sizeof(uint32_t)));
   auto* const flag = reinterpret_cast<uint32_t*>(flags_.data());
@@ -238,7 +242,7 @@ Status GpuTeam::setUpMemory(const TeamMemory::Devices& devices) {
   settings_.window = static_cast<int32_t>(config_.window);
   settings_.timeout_ns = static_cast<uint64_t>(operationMs(config_.timeout_ms)) * 1'000'000;
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
-  settings_.hosts_carry = remote_ != nullptr;  // until all know whom they reach
+  settings_.hosts_carry = remote_ != nullptr;  // until reachability is known
   if (remote_) return {};
   HORING_TRY(memory_.provePeerAccess(devices));
   HORING_TRY(memory_.shapeQueues(settings_.window));
@@ -264,12 +268,9 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
   if (found == plans_.end()) {
     const OutsideOfGraphs outside(launches_.anyDevice()->api());
     memory_.begin();
-    Result<Plans> made = makePlans(collective, selection, root);
-    if (remote_) {
-      HORING_ASSIGN(const bool all_made, remote_->allMade(key, made.ok()));
-      if (!all_made && made.ok())
-        made = makeStatus(Code::kUnhandledCudaError, "another rank has no plan for it");
-    }
+    bool fits = false;
+    Result<Plans> made = makePlans(collective, selection, root, fits);
+    if (remote_) HORING_TRY(agreeOnPlans(key, fits, made));
     if (!made.ok()) {
       log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
                 collectiveName(collective), made.status().message().c_str());
@@ -284,6 +285,17 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
   return found->second.empty() ? nullptr : &found->second;
 }
 
+// If all plans surely fit, no rank waits for another here; the kernels do. A rank that fails nevertheless ends the communicator.
+Status GpuTeam::agreeOnPlans(const std::array<int, 3>& key, bool fits, Result<Plans>& made) {
+  if (fits) {
+    HORING_TRY(made.status());
+    return remote_->keepMade(true);
+  }
+  HORING_ASSIGN(const bool all_made, remote_->allMade(key, made.ok()));
+  if (!all_made && made.ok()) made = makeStatus(Code::kUnhandledCudaError, "another rank has no plan for it");
+  return {};
+}
+
 void GpuTeam::tellOf(const Plans& plans) const {
   for (const auto& plan : plans) {
     if (!plan) continue;
@@ -293,10 +305,10 @@ void GpuTeam::tellOf(const Plans& plans) const {
   }
 }
 
-// As many as let every block of every rank be resident at once, for they wait for each other, and as HORING_GPU_BLOCKS grants; 0: not
-// even one does.
+// The most parts with which every block of every rank is resident at once, since blocks wait for each other, within HORING_GPU_BLOCKS; 0:
+// not even one fits.
 int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule>& schedules) {
-  // Of these, in one launch of all ranks, no block waits for another, and none has a queue.
+  // In one launch of all ranks these have no queues, and no block waits for another.
   if (selection.algorithm->reachesPeers()) return std::clamp(most_blocks_, 1, cuda::kMaxParts);
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
@@ -306,8 +318,8 @@ int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule
   return queues ? memory_.spareQueues().take(*queues, settings_.parts, blocks) : settings_.parts;
 }
 
-// Of all ranks in one part. Nothing: unlike in rings and chains, a lane sends to several ranks, or receives from several. Such schedules,
-// whose messages are often too small for many parts, would use up all spare queues.
+// The queues of all ranks in one part. Nothing if a lane sends to several ranks, or receives from several, unlike in rings and chains: such
+// schedules, whose messages are often too small for many parts, would use up all spare queues.
 std::optional<std::vector<GpuQueueName>> GpuTeam::narrowQueues(const std::vector<Schedule>& schedules) const {
   std::vector<GpuQueueName> queues;
   for (size_t position = 0; position < schedules.size(); ++position)
@@ -327,7 +339,8 @@ int32_t GpuTeam::blocksPerLane(size_t lanes) const {
   return static_cast<int32_t>(std::min(granted, static_cast<size_t>(resident) / lanes));
 }
 
-Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection& selection, int root) {
+Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection& selection, int root,
+                                          bool& fits) {
   const int32_t root_position = hasRoot(collective) ? map_->positionOfRank(root) : 0;
   const auto name = std::string(selection.algorithm->name);
   std::vector<Schedule> schedules;
@@ -341,13 +354,14 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
   parameters.window = {settings_.window};
   parameters.slots = static_cast<int32_t>(memory_.shape().slots);
   parameters.scratch_slices = static_cast<int32_t>(memory_.shape().slots);
-  if (wantsProof(config_, selection.shape.ranks())) HORING_TRY(proveSchedules(schedules, parameters));
+  if (selection.shape.ranks() <= kMostRanksProven) HORING_TRY(proveSchedules(schedules, parameters));
   cuda::BoundPlanSettings settings = settings_;
   settings.parts = partsFor(selection, schedules);
   if (settings.parts == 0)
     return makeStatus(Code::kInvalidUsage,
                       "the blocks of %s %s of all ranks that share a GPU are not resident at once",
                       name.c_str(), collectiveName(collective));
+  fits = room_.take(schedules, rank_of_position_, settings.parts);
   Plans plans;
   for (size_t position = 0; position < schedules.size(); ++position) {
     if (!isHere(rank_of_position_[position])) {
@@ -374,7 +388,7 @@ Result<const cuda::BoundExchange*> GpuTeam::exchange(int rank) {
   return exchanges_.empty() ? nullptr : exchanges_[static_cast<size_t>(rank)].get();
 }
 
-// Between threads those of all ranks, or none.
+// Among threads, for all ranks or none.
 Status GpuTeam::makeExchanges() {
   has_exchanges_ = true;
   const int blocks = std::min(most_blocks_, remote_ ? resident_blocks_ : launches_.residentBlocks());
@@ -388,7 +402,7 @@ Status GpuTeam::makeExchanges() {
   settings.timeout_ns = settings_.timeout_ns;
   settings.hosts_carry = settings_.hosts_carry;
   if (ranks_.size() == 1) return {};
-  // Ranks that share a GPU are launched together, and sends and receives are calls of one rank.
+  // Ranks that share a GPU are launched together, but sends and receives are calls of one rank.
   const char* const why_not = launches_.sharesGpus() ? "ranks share a GPU"
                               : !reaches_all && remote_->neighbors() == 0
                                   ? "this rank's GPU reaches no other's memory"
@@ -464,7 +478,7 @@ Status GpuTeam::connectMessages(int rank, std::span<const Transfer> transfers) {
 }
 
 void GpuTeam::abort() {
-  // Kernels look at it now and then; nothing is ordered by it.
+  // Kernels poll it; no other data depends on it.
   if (uint32_t* const flag = abort_.load(std::memory_order_acquire)) cuda::storeFlag(flag, 1);
 }
 
@@ -495,7 +509,7 @@ GpuTeam::Ended GpuTeam::outcome() {
       ended = {makeStatus(outcome.code(), "on the GPU of rank %d: %s", rank_of_position_[position],
                           outcome.message().c_str()),
                failure.call & ~cuda::kInGraph, replayOf(key, failure)};
-      // Who was ended says less than who gave up.
+      // Prefer the error of a rank that gave up to the error of one that was ended.
       if (outcome.code() != Code::kRemoteError) return ended;
     }
   for (size_t rank = 0; rank < exchanges_.size(); ++rank) {

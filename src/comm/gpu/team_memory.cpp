@@ -35,7 +35,7 @@ Status TeamMemory::provePeerAccess(const Devices& devices) {
       uint64_t arrived = 0;
       HORING_TRY(into.read(&arrived, place, sizeof arrived));
       if (arrived != proof)
-        return makeStatus(Code::kUnhandledCudaError, "what GPU %d writes into GPU %d does not arrive, %s",
+        return makeStatus(Code::kUnhandledCudaError, "writes of GPU %d into GPU %d do not arrive, %s",
                           source.number(), target.number(), CudaDevice::kDroppedWrites);
     }
   for (const Rank& rank : ranks_) HORING_TRY(rank.memory->rewind(0));
@@ -119,7 +119,7 @@ Status TeamMemory::giveBack() {
   return {};
 }
 
-// Of this process. Who looks for leaks finds it here.
+// Kept reachable for leak checkers.
 void TeamMemory::keepUntilTheEnd(int rank) {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::unique_ptr<cuda::Memory>>;

@@ -1,5 +1,5 @@
 #pragma once
-// The memory that the ranks of a team take of their GPUs, each its own and once, and the queues in it, which plans and messages share.
+// The GPU memory of the ranks of a team, allocated once per rank, and the queues in it, which plans and messages share.
 #include <map>
 #include <memory>
 #include <vector>
@@ -17,58 +17,58 @@ namespace horing {
 // A resource; one thread at a time.
 class TeamMemory {
  public:
-  // Of each rank's GPU.
+  // On each rank's GPU.
   static constexpr size_t kBytes = cuda::kGpuMemoryBytes;
 
-  // `remote` has the queues to ranks of other processes; null: all are of this one.
+  // `remote` has the queues to ranks of other processes; null: all ranks are in this process.
   TeamMemory(int ranks, RemoteGpus* remote) : remote_(remote), ranks_(static_cast<size_t>(ranks)) {}
   TeamMemory(const TeamMemory&) = delete;
   TeamMemory& operator=(const TeamMemory&) = delete;
 
-  // By rank, null: of another process.
+  // By rank; null: a rank of another process.
   using Devices = std::vector<std::shared_ptr<const CudaDevice>>;
   Status take(const Devices& devices);
-  // Of ranks of one process, before anything else has a place: whether what each GPU writes into each other one arrives.
+  // For ranks of one process, before any allocation: checks that writes of each GPU to each other GPU arrive.
   Status provePeerAccess(const Devices& devices);
-  // Then how queues are: of ranks of one process, and of others as all have agreed.
+  // Then fixes the shape of queues: among ranks of one process, or as agreed with other processes.
   Status shapeQueues(int32_t window);
   void adoptQueues();
   const cuda::QueueShape& shape() const { return shape_; }
-  // Of any plan; those beyond, up to mostParts(), have spare queues.
+  // The parts of any plan; further parts, up to mostParts(), use spare queues.
   int32_t parts() const { return parts_; }
   int32_t mostParts() const { return remote_ ? remote_->mostParts() : cuda::kMaxParts; }
   SpareQueues& spareQueues() { return spare_queues_; }
 
-  // Null: of another process, or there is none.
+  // Null: a rank of another process, or no memory.
   cuda::Memory* of(int rank) const { return ranks_[static_cast<size_t>(rank)].memory.get(); }
-  // Of a plan and of messages it is the same: kernels of either find what the other left there. The ends that are here.
+  // The local ends of a queue. Plans and messages share it, and each continues with the state that the other left.
   struct QueueEnds {
     cuda::Port* send;
     cuda::Port* receive;
   };
   using QueueUse = RemoteGpus::QueueUse;
   Result<QueueEnds> queue(const GpuQueueName& name, QueueUse use);
-  // Where the blocks of a plan of a rank tell that they run.
+  // Activity words of the blocks of a rank's plan.
   Result<cuda::Activity*> activity(int rank, size_t blocks);
 
-  // What each rank takes from here on is for one plan, or for all messages: then it stays, or is given back.
+  // Begins the allocations of one plan, or of all messages, which are later kept or freed.
   void begin();
   void keep() { spare_queues_.keep(); }
   Status giveBack();
 
-  // No kernel runs any more. That of a rank stays if it is kept before, for other processes have it open.
+  // When no kernel runs any more. The memory of a rank stays if keepUntilTheEnd() was called, since other processes have it open.
   void keepUntilTheEnd(int rank);
   void release();
-  // Kernels may still run: it stays as it is.
+  // For kernels that may still run: frees nothing.
   void leak();
 
  private:
   struct Rank {
     std::unique_ptr<cuda::Memory> memory{};
-    std::byte* spare = nullptr;  // in it, unless `remote_` knows
-    // Pinned, of plans, unless `remote_` has a place for that.
+    std::byte* spare = nullptr;  // inside `memory`, unless `remote_` has it
+    // Pinned memory for activity words of plans, unless `remote_` has it.
     std::unique_ptr<cuda::Memory> told{};
-    // At begin().
+    // Used bytes at begin().
     size_t used = 0, used_told = 0;
   };
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }

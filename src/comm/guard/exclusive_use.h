@@ -1,5 +1,5 @@
 #pragma once
-// Who is inside a communicator: one thread at a time may be in a call; others only look.
+// Exclusive use of a communicator: one thread at a time is in a call; other threads only check its state.
 #include <sched.h>
 
 #include <atomic>
@@ -7,11 +7,11 @@
 
 namespace horing {
 
-// A call that must be alone, which may be away waiting for the rendezvous, or a look at the state, which may drive transports.
+// kLook: a short check of the state, which may drive transports. kCall: a call. kAway: a call that waits for the rendezvous.
 enum class Use : uint8_t { kNone, kLook, kCall, kAway };
 
-// Takes the communicator for one thread. Who finds a call inside does not get it; who only looks, and may come from any thread at
-// any time, is waited for.
+// Takes the communicator for one thread. Fails if a call is inside. Waits for a thread that holds it as kLook, which any thread may do at
+// any time.
 class ExclusiveUse {
  public:
   ExclusiveUse(std::atomic<Use>& use, Use wanted) : use_(use) {
@@ -30,7 +30,7 @@ class ExclusiveUse {
   ExclusiveUse(const ExclusiveUse&) = delete;
   ExclusiveUse& operator=(const ExclusiveUse&) = delete;
   bool owns() const { return owns_; }
-  // For good.
+  // Never releases it.
   void keep() { owns_ = false; }
 
  private:
@@ -38,7 +38,8 @@ class ExclusiveUse {
   bool owns_ = false;
 };
 
-// In a call: while it waits for the rendezvous, which others may come to only when they have what this rank owes them.
+// The part of a call that waits for the rendezvous. Meanwhile other threads may take it as kLook, and so drive the messages that
+// peers need before they reach the rendezvous.
 class Away {
  public:
   explicit Away(std::atomic<Use>& use) : use_(use) { use_.store(Use::kAway, std::memory_order_release); }

@@ -11,9 +11,8 @@ namespace horing {
 
 namespace {
 
-constexpr int kAbortCheckMs = 50;
-// A broken link is often the echo of another rank's death: how long to wait for word of the first cause.
-constexpr int64_t kRootCauseMs = kReturnTryMs + 1000;
+// A broken link is often a consequence of another rank's death: the time to wait for the root cause.
+constexpr int64_t kRootCauseMs = kReturnTryMs + kGoodbyeMs;
 
 }  // namespace
 
@@ -35,7 +34,7 @@ Status Guard::fail(Status status) {
   return error_.ok() ? stick(rootCause(std::move(status))) : error_;
 }
 
-// Tells the others; needs no memory.
+// Announces the error to the other ranks; allocates nothing.
 Status Guard::stick(Status error) {
   error_ = std::move(error);
   if (parts_.control.status().ok()) parts_.control.announceError(error_);
@@ -54,11 +53,9 @@ Status Guard::rootCause(Status status) const {
   if (status.code() != Code::kRemoteError) return status;
   const Control& control = parts_.control;
   const Deadline deadline = Deadline::after(parts_.clock, kRootCauseMs);
-  // Of a rendezvous that has closed in good order there is nothing to hear.
-  while (control.status().ok() && control.fd() >= 0 && !deadline.passed() &&
-         !parts_.aborted.load(std::memory_order_relaxed)) {
-    pollfd entry{control.fd(), POLLIN, 0};
-    [[maybe_unused]] const int ready = ::poll(&entry, 1, std::min(deadline.remainingMs(), kAbortCheckMs));
+  // A rendezvous that has closed in good order sends no news.
+  while (!deadline.passed() && !parts_.aborted.load(std::memory_order_relaxed) &&
+         !control.isOver(std::min(deadline.remainingMs(), kAbortCheckMs))) {
   }
   return control.status().ok() ? status : control.status();
 }
@@ -85,13 +82,13 @@ Status Guard::asyncError() {
 
 void Guard::abort() {
   parts_.aborted.store(true, std::memory_order_relaxed);
-  // The thread that is inside notices within a look-around or a block.
+  // The thread inside notices at its next check, or when its blocking wait ends.
   while (use_.load(std::memory_order_acquire) != Use::kNone) ::poll(nullptr, 0, 1);
 }
 
 void Guard::leave() {
   if (error_.ok() && !parts_.aborted) {
-    // Who comes late, and disagrees about the last call, shall hear so.
+    // A late rank whose last call differs shall be told so.
     for (const CallLog* log : {&parts_.records.calls(), &parts_.records.launches()})
       if (const uint64_t begun = log->recorder().begun(); begun > 0)
         parts_.control.reportCall(log->report(log->first() + begun - 1));

@@ -1,5 +1,5 @@
 #pragma once
-// Who may enter a communicator, what it did, and the error that ends it.
+// Exclusive use of a communicator, its records, and the error that ends it.
 #include <atomic>
 #include <memory>
 
@@ -16,7 +16,8 @@
 
 namespace horing {
 
-// The first error sticks. One thread at a time is inside, in a call or for a look; abort(), asyncError() and news() may be called by any.
+// The first error sticks. One thread at a time is inside, in a call or for progress between calls; abort(), asyncError() and news(): any
+// thread.
 class Guard {
  public:
   struct Parts {
@@ -32,39 +33,39 @@ class Guard {
       : parts_(parts),
         watchdog_(parts.records.calls(), parts.control, parts.clock, parts.log, parts.aborted) {}
 
-  // For a call, or for a look; it has to be asked whether it owns the communicator.
+  // Enters for a call, or for progress between calls; check owns() of the result.
   ExclusiveUse enter(Use use = Use::kCall) const { return ExclusiveUse(use_, use); }
-  // Why it does not.
+  // The error for a result that does not own the communicator.
   Status occupied() const;
-  // To be asked first by whoever is inside for a call.
+  // Call it first in a call.
   Status mayBegin();
-  // Inside of a call: while it waits for the rendezvous.
+  // In a call: the scope in which it waits for the rendezvous.
   Away away() { return Away(use_); }
 
-  // By who is inside: `status` or, once there has been time enough to hear of it, its cause sticks. Returns the error that sticks.
+  // Called inside: waits for the root cause of `status`; the root cause, or else `status`, sticks. Returns the sticky error.
   Status fail(Status status);
-  // Something that this rank was to do before a call can begin failed for `why`: sticks, and the others hear of it. Returns the error
-  // that sticks; `why` while another thread is in a call, which ends for it.
+  // For a step before a call that failed with `why`: the error sticks and is announced to the other ranks. Returns the sticky error, or
+  // `why` while another thread is in a call, which then fails.
   Status breakOff(Status why);
-  // What ends a call early: abort(), lost ranks, errors that other ranks announced.
+  // The reason to end a call early: abort(), a lost rank, an error announced by another rank.
   Status news() const;
-  // The sticky error, with news if nobody is inside.
+  // The sticky error; checks for news if no thread is inside.
   Status asyncError();
-  // Makes a running and every later call fail. Returns when no call is running.
+  // Makes the running call and every later call fail. Returns when no call is running.
   void abort();
-  // Ends it in good order: nobody else is inside. Later calls are refused.
+  // Shuts down in good order, while no other thread is inside. Later calls are refused.
   void leave();
   bool hasLeft() const { return left_; }
-  // By who is inside: nothing ended it so far.
+  // Called inside: no error so far, and not left.
   bool isWell() const { return error_.ok() && !left_; }
-  // For good: nobody enters any more.
+  // No thread can enter any more.
   void close() { ExclusiveUse(use_, Use::kCall).keep(); }
-  // Runs `look` unless a call is inside that looks after itself; while a call is away, too.
+  // Runs `look` unless a call is inside, which does the same work itself; also runs while a call is away.
   template <typename Look>
   void lookBetweenCalls(const Look& look);
 
-  // Runs `body(Deadline)` as a call that is written down with its times; an error sticks. Tiny calls have begun already, and do without
-  // a look at the clock when they end: `looked_ns` is when who drives last looked.
+  // Runs `body(Deadline)` as a recorded and timed call; an error sticks. A tiny call has begun already and does not read the clock at its
+  // end: `looked_ns` is the time at which the progress loop last read it.
   template <typename Body>
   Status recorded(FlightRecord record, int64_t timeout_ms, int64_t* looked_ns, bool is_tiny,
                   const Body& body);
@@ -78,7 +79,7 @@ class Guard {
 
   Parts parts_;
   mutable std::atomic<Use> use_{Use::kNone};
-  Status error_;  // sticky; under use_, as left_
+  Status error_;  // sticky; protected by use_, like left_
   bool left_ = false;
   Watchdog watchdog_;
 };

@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 #include "base/output.h"
 
 namespace horing {
 
 Records::Records(Files files, const Clock& clock, const Log& log)
-    : files_(std::move(files)), clock_(clock), log_(log) {
+    : files_(std::move(files)), clock_(clock), log_(log), calls_(0, files_.flight.ranks) {
   if (!files_.trace_folder.empty()) timeline_ = std::make_unique<Timeline>(clock, files_.flight.rank);
 }
 
@@ -16,7 +18,7 @@ void Records::writeFlight(const Status& error) const {
   const Result<std::string> path = writeFlightFile(files_.flight, calls_, launches_, clock_, error);
   if (path.ok()) {
     log_.warn("flight",
-              "the last operations of rank %d are in %s; horing-info trace reads those of all ranks",
+              "the last operations of rank %d are in %s; horing-info trace reads the files of all ranks",
               files_.flight.rank, path.value().c_str());
   } else {
     log_.warn("flight", "HORING_FLIGHT_DIR: %s", path.status().message().c_str());
@@ -34,6 +36,16 @@ void Records::writeTimeline() const {
   } else {
     log_.warn("trace", "HORING_TRACE: %s", written.message().c_str());
   }
+}
+
+void Records::startMetrics() {
+  if (files_.metrics_folder.empty()) return;
+  const FlightFileOptions& of = files_.flight;
+  metrics_ =
+      std::make_unique<MetricsFile>(files_.metrics_folder, MetricsOf{of.job, of.rank, ::getpid(), of.ranks},
+                                    calls_, launches_, clock_, log_);
+  const Status started = metrics_->start();
+  if (!started.ok()) log_.warn("metrics", "HORING_METRICS: %s", started.message().c_str());
 }
 
 }  // namespace horing

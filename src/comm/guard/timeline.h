@@ -1,6 +1,6 @@
 #pragma once
-// What a rank did when, for HORING_TRACE: its calls, the steps of their lanes, launches of kernels, and when it slept, as a file that Perfetto
-// (ui.perfetto.dev) and chrome://tracing show.
+// The timeline of a rank for HORING_TRACE: calls, steps of lanes, kernel launches and sleep, as a file for Perfetto (ui.perfetto.dev) and
+// chrome://tracing.
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -14,30 +14,29 @@ namespace horing {
 
 class Driven;
 
-// One thread at a time, but for launch(). Memory is fixed, 2 MiB: the latest kMaxSpans are kept.
+// One thread at a time, except launch(). Memory is fixed, 2 MiB: the latest kMaxSpans are kept.
 class Timeline {
  public:
   static constexpr size_t kMaxSpans = 1 << 16;
 
   Timeline(const Clock& clock, int rank);
 
-  // A call that has ended.
+  // Adds a call that has ended.
   void call(const FlightRecord& record);
-  // A launch of kernels, or a call that went with others in one, that the host has seen to have ended: it is shown from when it was
-  // called, or those before it had ended. Another thread, one at a time.
+  // Adds a finished kernel launch, or one call of a launch: it is shown from its call, or from the end of the launches before it, whichever
+  // is later. May be called by another thread, one at a time.
   void launch(const FlightRecord& record);
-  // The rank slept from then until now.
+  // Adds a sleep from `begun_ns` until now.
   void slept(int64_t begun_ns);
-  // To be called when an operation begins, whenever it has gone on, and when it has ended: sees which lanes have come to
-  // another step since.
+  // Call these when an operation begins, makes progress and ends: they record which lanes have reached another step.
   void lanesBegin(const Driven& operation);
   void lanesWentOn(const Driven& operation);
 
-  // As JSON, times in microseconds of the machine's clock, so that ranks of several machines are beside each other.
+  // As JSON, times in microseconds of the machine's wall clock, so that timelines of several machines line up.
   std::string toJson() const;
 
  private:
-  // Track 0 are calls, track 1 is sleep, from 2 on are lanes; the last one are kernels.
+  // Track 0: calls; track 1: sleep; from 2 on: lanes; the last one: kernels.
   struct Span {
     int64_t begun_ns = 0;
     int64_t ended_ns = 0;
@@ -57,11 +56,11 @@ class Timeline {
 
   const Clock& clock_;
   int rank_;
-  int64_t to_wall_ns_;  // to be added to times of the clock
+  int64_t to_wall_ns_;  // offset from the clock to wall time
   std::mutex mutex_;
-  std::vector<Span> spans_;  // under mutex_, as the next one
+  std::vector<Span> spans_;  // under mutex_, like launches_ended_ns_
   size_t added_ = 0;
-  int64_t launches_ended_ns_ = 0;  // of the latest
+  int64_t launches_ended_ns_ = 0;  // the end of the latest launch
   std::vector<LanePlace> lanes_;
   size_t most_lanes_ = 0;
 };

@@ -1,14 +1,10 @@
 #include "comm/guard/watchdog.h"
 
-#include <poll.h>
+#include <algorithm>
+
+#include "control/inquiry_times.h"
 
 namespace horing {
-
-namespace {
-// The rendezvous gives all ranks half a second to answer, and a second to come into the call.
-constexpr int64_t kVerdictMs = 2000;
-constexpr int kVerdictCheckMs = 50;
-}  // namespace
 
 void Watchdog::tell(CallReport::Kind kind, uint64_t sequence, Obstacle obstacle, int64_t timeout_ms) {
   calls_.waits(sequence, std::move(obstacle));
@@ -38,11 +34,9 @@ Status Watchdog::overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_m
 
 Status Watchdog::verdict(const Status& own) const {
   const Deadline deadline = Deadline::after(clock_, kVerdictMs);
-  // Without a rendezvous that is there, nobody judges.
-  while (control_.status().ok() && control_.fd() >= 0 && !deadline.passed() &&
-         !aborted_.load(std::memory_order_relaxed)) {
-    pollfd entry{control_.fd(), POLLIN, 0};
-    [[maybe_unused]] const int ready = ::poll(&entry, 1, std::min(deadline.remainingMs(), kVerdictCheckMs));
+  // Without a rendezvous there is no verdict.
+  while (!deadline.passed() && !aborted_.load(std::memory_order_relaxed) &&
+         !control_.isOver(std::min(deadline.remainingMs(), kAbortCheckMs))) {
   }
   const Status judged = control_.status();
   return judged.ok() ? own : judged;

@@ -1,5 +1,5 @@
 #pragma once
-// Speaks for a rank that waits: reports its call to the rendezvous, which finds out who is to blame (control/call_ledger.h).
+// Reports the call of a rank that waits too long to the rendezvous, which finds the rank to blame (control/call_ledger.h).
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -12,17 +12,17 @@
 
 namespace horing {
 
-// `sequence` is a call's number, or kExchange for a group of sends and receives, which control/wait_graph.h judges.
-// One thread at a time. All that it takes must outlive it.
+// `sequence` is a call's number, or kExchange for a group of sends and receives, which control/wait_graph.h judges. One thread at a time.
+// All arguments of the constructor must outlive it.
 class Watchdog {
  public:
-  // `aborted`: ends the waiting for a verdict.
+  // `aborted` ends the wait for a verdict.
   Watchdog(CallLog& calls, Control& control, const Clock& clock, const Log& log,
            const std::atomic<bool>& aborted)
       : calls_(calls), control_(control), clock_(clock), log_(log), aborted_(aborted) {}
 
-  // To be called now and then while call `sequence` waits, which last went on idle_ns ago. Reports when that is long, and
-  // again at growing intervals; describe() says what the call waits for, and is only called then.
+  // Call this regularly while call `sequence` waits; its latest progress was idle_ns ago. Reports a long wait, and again at growing
+  // intervals. describe() returns the obstacle, with the time of the latest progress if that differs, and is called only for a report.
   template <typename Describe>
   void look(uint64_t sequence, int64_t idle_ns, const Describe& describe) {
     if (idle_ns < kFirstReportNs) {
@@ -33,29 +33,29 @@ class Watchdog {
     if (idle_ns < due_ns_) return;
     due_ns_ = idle_ns + std::min(idle_ns, kLongestPauseNs);
     Obstacle obstacle = describe();
-    obstacle.since_ns = clock_.nowNs() - idle_ns;
-    // Late is no error.
+    if (obstacle.since_ns == INT64_MAX) obstacle.since_ns = clock_.nowNs() - idle_ns;
+    // A late rank is no error.
     if (idle_ns >= kNamedNs && !std::exchange(is_named_, true))
       log_.info("comm", "has waited for %lld s: %s", static_cast<long long>(idle_ns / 1'000'000'000),
                 obstacle.text.c_str());
     tell(CallReport::Kind::kStalled, sequence, std::move(obstacle), 0);
   }
 
-  // To be called whenever the call goes on: who asks then shall not hear that it waits. Costs nothing unless it waited.
+  // Call this whenever the call makes progress, so that the rendezvous is not told that it still waits. Free unless it waited.
   void wentOn() {
     if (std::exchange(has_told_, false)) [[unlikely]]
       calls_.goesOn();
   }
 
-  // The call cannot go on for the reason `own`, which is perhaps another rank's fault. Returns that rank's, or else `own`,
-  // after at most 2 s. Messages that do not fit each other are the fault of these two ranks.
+  // The call failed with `own`, perhaps because of another rank. Returns that rank's error, or else `own`, after at most 2 s. Messages
+  // whose sizes differ are the fault of their two ranks.
   Status mismatch(uint64_t sequence, Obstacle obstacle, const Status& own);
-  // A connection was lost, perhaps to a rank that left because it called something else. The rendezvous, if it knows, says so
-  // soon; not waited for.
+  // A connection was lost, perhaps to a rank that left because it called something else. If the rendezvous knows, its verdict arrives soon;
+  // does not wait for it.
   void suspect(uint64_t sequence, Obstacle obstacle) {
     if (sequence != kExchange) tell(CallReport::Kind::kMismatch, sequence, std::move(obstacle), 0);
   }
-  // As mismatch(), when the call's deadline, timeout_ms after it began, has passed.
+  // As mismatch(), for a call whose deadline, timeout_ms after its begin, has passed.
   Status overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_ms, const Status& own);
 
  private:
@@ -72,8 +72,8 @@ class Watchdog {
   const Log& log_;
   const std::atomic<bool>& aborted_;
   int64_t due_ns_ = kFirstReportNs;  // idle time of the next report
-  bool has_told_ = false;            // that the call waits
-  bool is_named_ = false;            // in the log: for whom
+  bool has_told_ = false;            // whether the rendezvous knows that the call waits
+  bool is_named_ = false;            // whether the log has named the ranks that it waits for
 };
 
 }  // namespace horing

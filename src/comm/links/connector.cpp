@@ -14,7 +14,9 @@ void forEachBit(uint32_t bits, Action action) {
 
 Connector::Connector(int rank, std::vector<LinkShape> shapes,
                      std::vector<std::unique_ptr<Transport>> transports)
-    : rank_(rank), shapes_(std::move(shapes)), transports_(std::move(transports)) {}
+    : rank_(rank), shapes_(std::move(shapes)), transports_(std::move(transports)) {
+  for (const auto& transport : transports_) regions_.push_back(transport->regions());
+}
 
 std::vector<std::vector<std::byte>> Connector::addresses() const {
   std::vector<std::vector<std::byte>> all;
@@ -113,6 +115,13 @@ bool Connector::established(const LinkSet& links) const {
   return true;
 }
 
+bool Connector::isMending() const {
+  for (const std::vector<Made>& links : links_)
+    for (const Made& made : links)
+      if (made.link && made.link->isMending()) return true;
+  return false;
+}
+
 std::string Connector::describeMissing(const LinkSet& links) const {
   std::string text;
   for (const int peer : missing(links))
@@ -167,29 +176,35 @@ void Connector::endWait(uint32_t transports) {
   forEachBit(transports, [&](size_t index) { transports_[index]->endWait(); });
 }
 
-uint32_t Connector::those(uint32_t transports, bool (Transport::*are)() const) const {
+uint32_t Connector::those(uint32_t transports, bool (RegionAccess::*are)() const) const {
   uint32_t those = 0;
   forEachBit(transports, [&](size_t index) {
-    if ((*transports_[index].*are)()) those |= 1u << index;
+    if (regions_[index] && (regions_[index]->*are)()) those |= 1u << index;
   });
   return those;
 }
 
 void Connector::lend(uint32_t transports, const Region& region) {
-  forEachBit(transports, [&](size_t index) { transports_[index]->lend(region); });
+  forEachBit(transports, [&](size_t index) {
+    if (regions_[index]) regions_[index]->lend(region);
+  });
 }
 
 void Connector::takeBack(uint32_t transports, const Region& region) {
-  forEachBit(transports, [&](size_t index) { transports_[index]->takeBack(region); });
+  forEachBit(transports, [&](size_t index) {
+    if (regions_[index]) regions_[index]->takeBack(region);
+  });
 }
 
 void Connector::forget(uint64_t region) {
-  for (const auto& transport : transports_) transport->forget(region);
+  for (RegionAccess* const regions : regions_)
+    if (regions) regions->forget(region);
 }
 
 DataMoved Connector::dataMoved() const {
   DataMoved all;
-  for (const auto& transport : transports_) all += transport->dataMoved();
+  for (const RegionAccess* const regions : regions_)
+    if (regions) all += regions->dataMoved();
   return all;
 }
 

@@ -8,9 +8,9 @@
 
 namespace horing {
 
-// Channels, slots and slot size of links over the transport of that name in a communicator of so many ranks: over TCP a link
-// has fewer slots where a rank that is linked to all others, for collectives and for sends and receives, would take more than
-// kSocketSlotsBytes for them; in memory it has room for more slots than may be in use, within kRoomBytes for those to all others.
+// Channels, slots and slot size of a link over this transport in a communicator of `ranks` ranks. Over TCP a link gets fewer slots if the
+// links to all other ranks, for collectives and for messages, would take more than kSocketSlotsBytes. In shared memory a link reserves room
+// for more slots than are used at first, within kRoomBytes for the links to all other ranks.
 LinkShape linkShapeOf(const Config& config, std::string_view transport, int ranks);
 inline constexpr uint64_t kSocketSlotsBytes = uint64_t{60} << 20;
 inline constexpr uint64_t kRoomBytes = uint64_t{8} << 20;

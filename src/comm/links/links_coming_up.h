@@ -1,17 +1,17 @@
 #pragma once
-// Links to new peers, which come up while both ends are in the same first call.
+// Links to new peers, which are established while both ends are in the same call.
 #include "comm/links/connector.h"
 #include "engine/host/driven.h"
 
 namespace horing {
 
-// Those that the connector has begun. All that it takes must outlive it.
+// The links that the connector has started. All arguments must outlive it.
 class LinksComingUp final : public Driven {
  public:
   LinksComingUp(int rank, const Connector& connector, const LinkSet& links)
       : rank_(rank), connector_(connector), links_(links) {}
 
-  // The transports do it.
+  // The transports do the work.
   bool poll() override { return false; }
   bool done() const override { return connector_.established(links_); }
   const Status& status() const override { return status_; }

@@ -1,6 +1,6 @@
 #pragma once
-// Who reaches whom by which transport: each rank tells all others whom it reaches, having tried, and a transport is used where both
-// ends said yes.
+// Which ranks reach each other by which transport: each rank tries every transport and tells the others the result; a transport is used if
+// both ends can reach each other.
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -10,7 +10,7 @@ namespace horing {
 // A value.
 class TransportReach {
  public:
-  // What a rank tells, a bit for each peer and transport. `reaches(peer, transport)` is not asked of itself.
+  // Encodes what a rank tells the others: a bit for each peer and transport. `reaches(peer, transport)` is not called for the rank itself.
   template <typename Reaches>
   static std::vector<std::byte> encode(int rank, int ranks, size_t transports, const Reaches& reaches) {
     std::vector<std::byte> bits((static_cast<size_t>(ranks) * transports + 7) / 8);
@@ -22,7 +22,7 @@ class TransportReach {
     return bits;
   }
 
-  // `told`: by rank. What one did not tell is a no.
+  // `told`: by rank. A missing bit counts as 0.
   TransportReach(std::vector<std::vector<std::byte>> told, size_t transports)
       : told_(std::move(told)), transports_(transports) {}
 
@@ -33,20 +33,20 @@ class TransportReach {
     const size_t bit = to * transports_ + transport;
     return bit / 8 < told_[from].size() && (told_[from][bit / 8] >> (bit % 8) & std::byte{1}) != std::byte{0};
   }
-  // The first one of both, from that number on; -1: there is none.
+  // The first transport from `from` on that works both ways; -1: none.
   int choice(size_t a, size_t b, size_t from = 0) const {
     for (size_t transport = from; transport < transports_; ++transport)
       if (both(a, b, transport)) return static_cast<int>(transport);
     return -1;
   }
-  // Of one rank, by peer; -1 for itself.
+  // The choices of one rank, by peer; -1 for the rank itself.
   std::vector<int> choicesOf(size_t rank) const {
     std::vector<int> choices;
     for (size_t peer = 0; peer < told_.size(); ++peer)
       choices.push_back(peer == rank ? -1 : choice(rank, peer));
     return choices;
   }
-  // What follows them.
+  // The next transport after each choice.
   std::vector<int> nextOf(size_t rank) const {
     std::vector<int> next = choicesOf(rank);
     for (size_t peer = 0; peer < next.size(); ++peer)

@@ -34,7 +34,6 @@ Result<std::unique_ptr<Transport>> makeSocket(const TransportRequest& request, c
   options.family = request.config.socket_family;
   HORING_ASSIGN(options.ports, parsePortRange(request.config.ports));
   options.streams = static_cast<int>(request.config.socket_streams);
-  options.congestion = request.config.socket_congestion;
   options.distance = request.nic_distance;
   options.clock = request.clock;
   options.deaths_are_told = request.deaths_are_told;
@@ -52,7 +51,7 @@ Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, co
   options.gid_index = static_cast<int>(config.ib_gid_index);
   options.timeout = static_cast<int>(config.ib_timeout);
   options.retries = static_cast<int>(config.ib_retries);
-  // Not longer than a call, whose deadline would not say why.
+  // Less than the timeout of a call, whose error would not name the cause.
   options.outage_ms = std::min(config.ib_outage_ms, operationMs(config.timeout_ms) / 2);
   options.traffic_class = static_cast<int>(config.ib_tc);
   options.service_level = static_cast<int>(config.ib_sl);
@@ -70,13 +69,14 @@ Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, co
   return makeVerbsTransport(options, std::move(words));
 }
 
-// Keeps the place of a transport that this rank does not have, so that all ranks number theirs alike. Reaches nobody.
+// A placeholder for a transport that this rank does not have, so that indices are the same on all ranks. Reaches no peer.
 class AbsentTransport final : public Transport {
  public:
   explicit AbsentTransport(const char* name) : name_(name) {}
   const char* name() const override { return name_; }
   std::vector<std::byte> address() const override { return {}; }
   bool canReach(std::span<const std::byte>) const override { return false; }
+  std::string whyUnreachable(std::span<const std::byte>) const override { return {}; }
   Result<Link*> connect(int peer, std::span<const std::byte>, const LinkShape&, int) override {
     return makeStatus(Code::kInvalidUsage, "there is no %s here to reach rank %d", name_, peer);
   }
@@ -85,12 +85,15 @@ class AbsentTransport final : public Transport {
   int waitFd() const override { return -1; }
   void endWait() override {}
   uint64_t memoryBytes() const override { return sizeof *this; }
+  bool takesSlots() const override { return false; }
+  RegionAccess* regions() override { return nullptr; }
 
  private:
   const char* name_;
 };
 
-// Sockets that are named after it take its place where it cannot be had; else that is an error. A setting that is wrong always is one.
+// If the transport is unavailable, sockets replace it if they come later in the list; otherwise that is an error. An invalid setting is
+// always an error.
 Result<std::unique_ptr<Transport>> orSockets(Result<std::unique_ptr<Transport>> made, const char* name,
                                              bool has_sockets, const Log& log, LogLevel level) {
   if (made.ok() || made.status().code() == Code::kInvalidArgument) return made;
@@ -106,7 +109,7 @@ Result<std::unique_ptr<Transport>> orSockets(Result<std::unique_ptr<Transport>> 
   return std::unique_ptr<Transport>(std::make_unique<AbsentTransport>(name));
 }
 
-// A job makes them anew for each of its communicators, and the directory stays as it is.
+// A process makes transports for each of its communicators; the state of the directory need be logged only once.
 LogLevel onceInAProcess() {
   static std::atomic<bool> told{false};
   return told.exchange(true) ? LogLevel::kInfo : LogLevel::kWarn;

@@ -30,7 +30,7 @@ struct TransportRequest {
   Log log;
   std::map<std::string, int> nic_distance = {};  // see topology/rails.h
   const verbs::Library* verbs = nullptr;         // as in VerbsOptions
-  std::string purpose = {};                      // tells those of one rank from each other
+  std::string purpose = {};                      // distinguishes several sets of transports of one rank
 };
 
 // In the order of preference. Errors: an unknown name; a transport that cannot be used here, with its reason.

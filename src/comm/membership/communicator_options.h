@@ -1,5 +1,5 @@
 #pragma once
-// What a rank says when it makes its end of a communicator.
+// The options with which a rank makes its handle of a communicator.
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "control/unique_id.h"
+#include "selection/group_shares.h"
 #include "sim/machine_model.h"
 
 namespace horing {
@@ -26,30 +27,32 @@ struct CommunicatorOptions {
   int ranks = 1;
   // As in JoinOptions.
   bool root_was_open = false;
-  // Set when all ranks live in this process: they then talk through it instead of shm or sockets.
+  // Set when all ranks are threads of this process: they then communicate through the hub instead of shm or sockets.
   std::shared_ptr<LoopbackHub> hub;
-  // PCI address of the GPU that this rank computes on, for the job's map; empty: none, or nobody knows.
+  // PCI address of the GPU that this rank computes on, for the job's map; empty: none, or unknown.
   std::string gpu_bus{};
-  // The GPU that was current on the thread that asked for it; of a child, the one that its parent works on, if any. Null: there is none.
+  // The GPU that was current on the calling thread; for a child, the parent's GPU, if any. Null: none.
   std::shared_ptr<const CudaDevice> gpu{};
-  // The GPUs of these ranks. Null: operations on GPUs go through memory of the host.
+  // The GPUs of these ranks. Null: operations on GPUs are staged through host memory.
   std::shared_ptr<GpuTeam> gpus{};
-  // Of the adapters; must outlive the communicator. Null: that of this machine.
+  // The library for RDMA devices; must outlive the communicator. Null: this machine's.
   const verbs::Library* verbs = nullptr;
-  // Memory of this process that others can map; must outlive the communicator. Null: there is none.
+  // Memory of this process that peers can map; must outlive the communicator. Null: none.
   SegmentList* segments = nullptr;
   // For descriptions and log lines; may be empty.
   std::string name;
-  // Whether those who make it, and communicators out of it, wait until that is done.
+  // Whether making this communicator, and communicators from it, blocks.
   bool blocking = true;
-  // What the machine costs, if a communicator that this one comes of knows; the same on all ranks. Nothing: HORING_CALIBRATE says.
+  // The parent's cost model of the machine, if it has one; the same on all ranks. Nothing: HORING_CALIBRATE decides.
   std::optional<MachineModel> machine;
-  // Comes of another communicator: only the first of a job is measured where nothing is kept (HORING_CALIBRATE=auto).
+  // For a communicator that is made again with the same ranks in the same groups: as in Choices.
+  Shares shares{};
+  // Made from another communicator: only the first communicator of a job measures if nothing is cached (HORING_CALIBRATE=auto).
   bool is_child = false;
-  // Set from any thread: the communicator, or the making of it, ends with an error. Null: it has one of its own.
+  // Set by any thread: the communicator, or its initialisation, then ends with an error. Null: the communicator makes its own flag.
   std::shared_ptr<std::atomic<bool>> aborted{};
-  // Where to put the rank that the error is about when the communicator cannot be made; untouched if it is about no one rank.
-  // Null: nowhere.
+  // Receives the rank that caused the error if the communicator cannot be made; unchanged if the error is about no single rank. May be
+  // null.
   int* failed_rank = nullptr;
 };
 

@@ -20,7 +20,7 @@ constexpr uint32_t kIdentityVersion = 7;
 constexpr size_t kMaxText = 200;
 constexpr size_t kMaxMaskText = kMaxCpus / 32 * 9;
 
-// Namespaces are told apart by the inode that /proc shows for them; 0 where /proc is hidden.
+// The inode that /proc shows identifies a namespace; 0 if /proc is hidden.
 uint64_t namespaceInode(const char* kind) {
   struct stat info {};
   return ::stat((std::string("/proc/self/ns/") + kind).c_str(), &info) == 0
@@ -55,7 +55,7 @@ int32_t countCpus(const KernelRanks& ranks) {
   return static_cast<int32_t>(cpus.size());
 }
 
-// Of ranks that one control group limits, or none. Half a core is one: something runs.
+// The cores that a control group leaves to the ranks in it. Half a core counts as one.
 int32_t coresLeftTo(const KernelRanks& ranks) {
   int32_t cores = countCpus(ranks);
   for (const HostIdentity* rank : ranks)
@@ -63,7 +63,7 @@ int32_t coresLeftTo(const KernelRanks& ranks) {
   return cores;
 }
 
-// Somewhere more ranks are bound to some cores than there are.
+// Whether more ranks are bound to some set of cores than it has cores.
 bool areBoundTogether(const KernelRanks& ranks) {
   std::map<std::vector<int32_t>, size_t> bound;
   for (const HostIdentity* rank : ranks) ++bound[rank->cpus];

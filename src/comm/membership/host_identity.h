@@ -1,6 +1,5 @@
 #pragma once
-// What a rank tells the others about the machine and process it runs in, so that they find out who shares a
-// node.
+// What a rank tells the others about its machine and process, from which they derive the nodes.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,7 +19,7 @@ inline constexpr size_t kMaxHostIdentityBytes = 16384;
 
 struct GpuIdentity {
   CudaUuid uuid{};
-  bool has_mps = false;  // kernels of several processes run at once on it
+  bool has_mps = false;  // MPS runs kernels of several processes concurrently
   bool operator==(const GpuIdentity&) const = default;
 };
 
@@ -30,20 +29,20 @@ struct GpuIdentity {
 // of it, whether both see the same directory of shared memory, is told by that directory's device and inode and
 // proven by opening a segment in it.
 struct HostIdentity {
-  std::string host_name;       // of the UTS namespace
+  std::string host_name;       // in the UTS namespace
   std::string boot_id;         // of the kernel
   std::string host_override;   // HORING_HOSTID; replaces everything below in nodeLabel() when set
-  std::string group_override;  // HORING_GROUP, or what HORING_GROUP_BY makes of the host
-  std::string switches;        // above the host, by HORING_GROUP_BY (topology/group_rule.h)
+  std::string group_override;  // HORING_GROUP, or derived from the host by HORING_GROUP_BY
+  std::string switches;        // the switches above the host, by HORING_GROUP_BY (topology/group_rule.h)
   uint64_t ipc_namespace = 0;  // inode numbers; 0 when not readable
   uint64_t network_namespace = 0;
-  uint64_t shm_device = 0;  // of the directory where shared-memory segments are made
+  uint64_t shm_device = 0;  // of the directory for shared-memory segments
   uint64_t shm_inode = 0;
-  uint64_t pid_namespace = 0;  // containers may have one each, and equal numbers of processes in it
+  uint64_t pid_namespace = 0;  // containers may each have one, with equal process IDs
   int64_t pid = 0;
-  std::vector<int32_t> cpus;  // that the rank may run on, ascending
-  CpuQuota quota;             // how much of them
-  // That was current where the rank made its communicator; nothing: there was none.
+  std::vector<int32_t> cpus;  // the CPUs that the rank may run on, ascending
+  CpuQuota quota;             // the share of these CPUs
+  // The GPU that was current when the rank made its communicator, if any.
   std::optional<GpuIdentity> gpu;
   bool operator==(const HostIdentity&) const = default;
 
@@ -58,22 +57,22 @@ struct HostIdentity {
   std::string describe() const;
 };
 
-// The ranks under one kernel, be they of one node or of several emulated ones, and the cores that they may run on, all together, as
-// far as control groups leave them.
+// The ranks under one operating-system kernel, in one node or in several emulated nodes, and the cores that they may use together within
+// the limits of control groups.
 struct KernelLoad {
   int32_t ranks = 0;
   int32_t cores = 0;
-  // There are more ranks than cores: of all, of those bound to some of the cores, or of those in a control group that leaves them fewer.
+  // More ranks than cores: in total, among ranks bound to the same cores, or among ranks in one control group.
   bool shares_cores = false;
 };
-// By boot id.
+// Keyed by boot ID.
 std::map<std::string, KernelLoad> kernelLoads(std::span<const HostIdentity> identities);
 
-// Looks at this process, which computes on the GPU with this PCI address; empty: on none. Uses host_id, group, group_by and shm_dir of
-// the configuration.
+// Describes this process, which computes on the GPU with this PCI address; empty: no GPU. Uses host_id, group, group_by and shm_dir of the
+// configuration.
 Result<HostIdentity> findHostIdentity(const Config& config, const std::string& gpu_bus = "");
 
-// For the exchange. Decoding takes hostile bytes.
+// For the exchange. Decoding accepts untrusted bytes.
 std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity);
 Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes);
 

@@ -21,7 +21,7 @@ std::string_view takeWord(std::string_view& text) {
   return word;
 }
 
-// The settings of one rank that another has otherwise, for a message.
+// The settings of one rank that differ from another rank's, for a message.
 std::string settingsNotIn(std::string_view settings, std::string_view others) {
   std::set<std::string_view> known;
   while (!others.empty()) known.insert(takeWord(others));
@@ -32,18 +32,18 @@ std::string settingsNotIn(std::string_view settings, std::string_view others) {
   return text;
 }
 
-// Measured, read by rank 0 from its file, or not at all: the same for all.
+// Whether the machine is measured, read by rank 0 from its file, or neither: the same on all ranks.
 const char* calibrationKind(const Config& config) {
   return readsMachine(config) ? "(a file)" : config.calibrate.c_str();
 }
 
-// Whether it is worth the question what rank 0 keeps for this job.
+// Whether to ask rank 0 for cached tables.
 bool hasKeptTables(const Config& config) {
   return config.selection == kSelectionAuto && !selectsByModel(config) &&
          !KeptTables(cacheFolder(config.cache_dir)).paths().empty();
 }
 
-// Whether what is not kept yet is measured. What is forced asks for no choice.
+// Whether to measure if nothing is cached. Not needed where the algorithm is forced.
 bool measuresOnce(const CommunicatorOptions& options) {
   const Config& config = options.config;
   return config.selection == kSelectionAuto && config.calibrate == kCalibrateOnce &&
@@ -67,8 +67,8 @@ Result<Introduction> decode(std::span<const std::byte> bytes, int rank, int read
     told.addresses.emplace_back(address.begin(), address.end());
   }
   if (!reader.complete())
-    return makeStatus(Code::kRemoteError, "rank %d cannot read what rank %d says about itself", reader_rank,
-                      rank);
+    return makeStatus(Code::kRemoteError, "rank %d received a malformed introduction from rank %d",
+                      reader_rank, rank);
   HORING_ASSIGN(told.identity, decodeHostIdentity(identity));
   HORING_ASSIGN(told.fragment, decodeFragment(fragment));
   if (place.size() == kUniqueIdBytes)
@@ -80,9 +80,11 @@ Result<Introduction> decode(std::span<const std::byte> bytes, int rank, int read
 
 std::string settingsText(const Config& c, uint64_t table_digest) {
   return formatString(
-      "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld "
+      "HORING_TESTS_WINDOW=%lld HORING_TESTS_SLOTS=%lld HORING_TESTS_SOCKET_SLOTS=%lld "
+      "HORING_SLICE_BYTES=%lld "
       "HORING_ALGO=%s HORING_REPRODUCIBLE=%d HORING_TRANSPORTS=%s HORING_GPU_PATH=%s "
-      "HORING_GPU_COPY_BYTES=%lld HORING_GPU_PROXIES=%lld HORING_SINGLE_COPY=%s HORING_SELECTION=%s(%016llx) "
+      "HORING_TESTS_GPU_COPY_BYTES=%lld HORING_TESTS_GPU_PROXIES=%lld HORING_TESTS_SINGLE_COPY=%s "
+      "HORING_SELECTION=%s(%016llx) "
       "HORING_CALIBRATE=%s",
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
       static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),

@@ -1,5 +1,5 @@
 #pragma once
-// What a rank tells the others of itself when a communicator is made.
+// The introduction that a rank sends to the others when a communicator is made.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,16 +21,16 @@ struct Introduction {
   HostIdentity identity;
   Fragment fragment;
   std::optional<UniqueId> meeting_place;            // where this rank would host a meeting
-  std::vector<std::vector<std::byte>> addresses{};  // of its transports, in their order
+  std::vector<std::vector<std::byte>> addresses{};  // of its transports, in the order of the transports
 };
 
-// The variables that must be equal on all ranks, as one line of text. `table_digest`: of the table of algorithms.
+// The variables that must be equal on all ranks, as one line of text. `table_digest`: the digest of the selection table.
 std::string settingsText(const Config& config, uint64_t table_digest);
-// What rank 0 keeps of what was measured, and whether it measures what is not kept.
+// What rank 0 has cached, and whether it measures otherwise.
 Job::First firstOf(const CommunicatorOptions& options);
 
 std::vector<std::byte> encodeIntroduction(const Introduction& introduction);
-// Of all ranks, as rank `reader` has got them: bytes that are not trusted to be well formed. kInvalidUsage: settings differ.
+// Decodes the introductions of all ranks, as received by rank `reader`: untrusted bytes. kInvalidUsage: settings differ.
 Result<std::vector<Introduction>> decodeIntroductions(const std::vector<std::vector<std::byte>>& told,
                                                       int reader);
 

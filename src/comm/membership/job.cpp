@@ -7,8 +7,8 @@ namespace horing {
 
 namespace {
 
-// HORING_GROUP, or the node. That ranks share a node is believed once they have opened each other's memory: a rank's node is named after
-// the lowest rank of the same label that it shares memory with.
+// HORING_GROUP, or the node. Ranks with equal labels count as one node only if they have opened each other's memory: a rank's node is named
+// after the lowest rank with the same label that it shares memory with.
 std::vector<std::string> groupLabels(std::span<const HostIdentity> identities,
                                      const Job::SharesMemory& shares_memory) {
   std::vector<std::string> labels;

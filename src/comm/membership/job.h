@@ -1,5 +1,5 @@
 #pragma once
-// The ranks of a communicator: who they are, where they run, and how groups, rings and rails lie over them. Constant.
+// The ranks of a communicator: their identity and placement, and the groups, rings and rails over them. Constant.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,20 +19,20 @@ namespace horing {
 // A value, the same on every rank. Any thread.
 class Job {
  public:
-  // What rank 0 keeps of what was measured.
+  // What rank 0 has cached of earlier measurements.
   struct First {
-    bool keeps_tables = false;  // perhaps one for this job
-    bool measures = false;      // it can keep what is measured where there is none
+    bool keeps_tables = false;  // it may have a table for this job
+    bool measures = false;      // it measures, and caches the result, if there is no table
   };
-  // What the ranks have told of themselves, by rank.
+  // What the ranks told about themselves, by rank.
   struct Ranks {
     std::vector<HostIdentity> identities;
     std::vector<Fragment> fragments;
     First first{};
   };
-  // Whether two ranks have opened each other's memory; null: no rank tries.
+  // Whether two ranks have opened each other's memory; null: ranks do not try.
   using SharesMemory = std::function<bool(size_t a, size_t b)>;
-  // `reproducible`: the order of ranks, and so that of folds, is no matter of where they happen to be. Errors: groups cannot be laid so.
+  // `reproducible`: the order of ranks, and so the order of folds, does not depend on placement. Errors: groups that cannot be formed.
   static Result<Job> lay(Ranks ranks, bool reproducible, const SharesMemory& shares_memory);
 
   int ranks() const { return static_cast<int>(told_.identities.size()); }
@@ -41,17 +41,16 @@ class Job {
   const Fragment& fragmentOf(int rank) const { return told_.fragments[static_cast<size_t>(rank)]; }
   const First& first() const { return told_.first; }
   const GroupMap& map() const { return map_; }
-  // Of each position: the number of its block when blocks are ordered by local index, then by group. Lives as long as the job. Error:
-  // groups of different sizes.
+  // For each position, the number of its block in rail-major order. Valid as long as the job. Error: groups of different sizes.
   Result<const int32_t*> railMajorBlocks() const;
-  // Ranks share cores where those of any machine do.
+  // Counts ranks as sharing cores if the ranks of any machine do.
   JobShape shape() const;
   // By boot id.
   std::map<std::string, KernelLoad> kernels() const { return kernelLoads(told_.identities); }
-  // No rank is a thread of another one's process.
+  // No two ranks are threads of one process.
   bool areAllProcesses() const;
 
-  // For people. "numa 1", "mlx5_0 12.5 GB/s"; empty: nowhere in particular, or it does not know.
+  // For logs: "numa 1", "mlx5_0 12.5 GB/s"; empty: unbound, or unknown.
   std::string homeOf(int rank) const;
   const std::string& railOf(int rank) const { return laid_.rails[static_cast<size_t>(rank)]; }
   const std::vector<std::string>& warnings() const { return laid_.warnings; }

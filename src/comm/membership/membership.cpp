@@ -11,11 +11,11 @@ namespace horing {
 
 namespace {
 
-// Beyond, every rank would wait for every other more often than it gains by reading its memory.
+// With more ranks, the waiting of each rank for every other costs more than reading in place gains.
 constexpr size_t kMostSharingRanks = 64;
 constexpr const char* kMaking = "the making of the communicator";
 
-// This rank has RDMA, and yet reaches these peers by sockets: worth a word, since that is slower than one may think.
+// Warns that this rank has RDMA but reaches these peers by sockets, which users may not expect.
 void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) {
   const auto& transports = connector.transports();
   const size_t verbs = connector.indexOf("verbs");
@@ -82,7 +82,7 @@ Result<std::vector<std::unique_ptr<Transport>>> Membership::makeTransports(const
        .hub = options_.hub,
        .clock = &clock_,
        // Until the rendezvous has closed.
-       .deaths_are_told = [this] { return control_->status().ok() && control_->fd() >= 0; },
+       .deaths_are_told = [this] { return control_->status().ok() && !control_->isOver(0); },
        .log = log_,
        .nic_distance = nicDistances(place_),
        .verbs = options_.verbs,
@@ -111,7 +111,7 @@ Status Membership::introduce(Connector& connector, uint64_t table_digest, Deadli
   return agreeOnTransports(connector, std::move(ranks), deadline);
 }
 
-// Every rank says whom it reaches by which transport, having tried; a transport is used where both ends said yes.
+// Every rank tries its transports and tells the others which peers it reaches; a transport is used if it works both ways.
 Status Membership::agreeOnTransports(Connector& connector, Job::Ranks ranks, Deadline deadline) {
   const size_t transports = connector.transports().size(), shm = connector.indexOf("shm");
   const auto mine =
@@ -130,7 +130,7 @@ Status Membership::agreeOnTransports(Connector& connector, Job::Ranks ranks, Dea
   return {};
 }
 
-// Where nobody allocates memory for others, or there are more ranks than would ask for it, nobody reaches any.
+// False if no memory is shared, or if there are too many ranks to share memory.
 bool Membership::allReach(const TransportReach& reach, const Connector& connector) const {
   const auto ranks = static_cast<size_t>(options_.ranks);
   const size_t shm = connector.indexOf("shm");
@@ -143,7 +143,7 @@ bool Membership::allReach(const TransportReach& reach, const Connector& connecto
   return true;
 }
 
-// How this rank would host a meeting.
+// The options with which this rank would host a meeting.
 Result<RootOptions> Membership::meetingOptions() const {
   RootOptions root;
   root.reach = options_.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork;
@@ -154,7 +154,7 @@ Result<RootOptions> Membership::meetingOptions() const {
   return root;
 }
 
-// A communicator works without one.
+// A communicator works without a meeting place.
 std::optional<UniqueId> Membership::reserveMeetingPlace() {
   const Result<RootOptions> root = meetingOptions();
   Result<ReservedRoot> reserved = root.ok() ? reserveRoot(root.value()) : root.status();
@@ -181,7 +181,7 @@ Result<Membership::Meeting> Membership::meet(std::span<const int> members) const
   }
   const auto own = std::lower_bound(members.begin(), members.end(), rank()) - members.begin();
   JoinOptions join = joinOptions(*place, static_cast<int>(own), static_cast<int>(members.size()));
-  // An aborted communicator may still shrink.
+  // An aborted communicator may still be shrunk.
   if (!aborted().load(std::memory_order_relaxed)) join.abort = &aborted();
   HORING_ASSIGN(meeting.control, Control::join(join));
   return meeting;

@@ -1,5 +1,5 @@
 #pragma once
-// A rank's membership in a communicator: who it is, who else is there, and how they hear of each other.
+// A rank's membership in a communicator: its own identity, the other ranks, and the control plane between them.
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -21,51 +21,51 @@
 
 namespace horing {
 
-// Any thread, once the ranks have introduced themselves; what is not said to change is constant.
+// Any thread, once the ranks have introduced themselves; constant unless a comment says otherwise.
 class Membership {
  public:
   // Collective: returns when all ranks have arrived, or at the deadline (HORING_INIT_TIMEOUT_MS). Errors: as of Control::join().
   static Result<std::unique_ptr<Membership>> join(CommunicatorOptions options, const Clock& clock);
 
-  // Transports of this rank. `purpose`: empty for those of the communicator; others are for a thread of their own, and their ends have
-  // to be made for the same purpose.
+  // Makes transports of this rank. `purpose`: empty for the communicator's own transports; another purpose makes a separate set for another
+  // thread. Both ends must use the same purpose.
   Result<std::vector<std::unique_ptr<Transport>>> makeTransports(const std::string& purpose = "") const;
-  // Collective, once: the ranks tell each other who and where they are, agree on the transport between each two of them, and lay groups,
+  // Collective, once: the ranks exchange their identity and placement, agree on the transport between each two ranks, and form groups,
   // rings and rails. `table_digest`: of the table of algorithms. kInvalidUsage: ranks run with different settings.
   Status introduce(Connector& connector, uint64_t table_digest, Deadline deadline);
 
-  // A meeting of some of the ranks, `members` ascending, this one among them: the first hosts. Collective over them, whatever has become
-  // of the others and of this communicator. In what comes of it, members[i] is rank i.
+  // A meeting of the ranks `members`, ascending, which include this rank; the first member hosts. Collective over the members, whatever
+  // state the other ranks and this communicator are in. In the meeting, members[i] is rank i.
   struct Meeting {
     std::unique_ptr<RootService> root;  // on the host
     std::unique_ptr<Control> control;
   };
   Result<Meeting> meet(std::span<const int> members) const;
-  // What each rank gave, by rank: small facts (kMaxGatherBytes at most), also while a call runs. Collective; one at a time among these
-  // and Communicator::allGather(). Errors of the control plane stick.
+  // An all-gather of small blobs (kMaxGatherBytes at most), also while a call runs; the result is indexed by rank. Collective; not
+  // concurrent with itself or Communicator::allGather(). Errors of the control plane stick.
   Result<std::vector<std::vector<std::byte>>> exchangeFacts(std::span<const std::byte> mine,
                                                             int64_t timeout_ms) const;
 
   int rank() const { return options_.rank; }
   int ranks() const { return options_.ranks; }
   int position() const { return job_->map().positionOfRank(options_.rank); }
-  // The same on every rank, and on those of no other communicator.
+  // The same on every rank, and unique to this communicator.
   const JobId& id() const { return id_; }
   const CommunicatorOptions& options() const { return options_; }
   const Config& config() const { return options_.config; }
   const Job& job() const { return *job_; }
   const Log& log() const { return log_; }
   Control& control() const { return *control_; }
-  // Every rank has opened memory of every other: ranks of one node, or of one process.
+  // Whether every rank has opened memory of every other: ranks of one node, or of one process.
   bool sharesMemory() const { return shares_memory_; }
   // Set when this rank aborts the communicator.
   std::atomic<bool>& aborted() const { return *options_.aborted; }
-  // In a child that was forked: a copy of this rank, which must not speak for it.
+  // Whether this process is a forked child, which must not act as this rank.
   bool isForkedChild() const { return fork_guard_.isForkedChild(); }
 
  private:
   Membership(CommunicatorOptions options, const Clock& clock);
-  // What this rank and its settings say of how to join a rendezvous.
+  // The options with which this rank joins a rendezvous.
   JoinOptions joinOptions(const UniqueId& id, int rank, int ranks) const;
   Result<RootOptions> meetingOptions() const;
   std::optional<UniqueId> reserveMeetingPlace();
@@ -77,10 +77,11 @@ class Membership {
   const Clock& clock_;
   ForkGuard fork_guard_;
   JobId id_{};
-  Fragment place_;  // of this rank in its machine
+  Fragment place_;  // the place of this rank in its machine
   std::unique_ptr<Control> control_;
-  std::optional<const Job> job_;          // once the ranks know each other
-  std::optional<ReservedRoot> reserved_;  // where this rank would host a meeting; nothing if it cannot
+  std::optional<const Job> job_;  // set by introduce()
+  std::optional<ReservedRoot>
+      reserved_;  // the port at which this rank would host a meeting; nothing if it cannot
   std::vector<std::optional<UniqueId>> meeting_places_;  // by rank
   bool shares_memory_ = false;
 };

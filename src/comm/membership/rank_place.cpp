@@ -46,7 +46,7 @@ Result<Fragment> findFragment(const Config& config, int rank, const std::string&
       if (!gpu_bus.empty() && graph.value().node(gpu).bus == gpu_bus) return fragmentOf(graph.value(), gpu);
     return fragmentOf(graph.value(), homeOf(graph.value(), cpus));
   }
-  // The map is a matter of speed; a file that somebody wrote for it is a matter of his will.
+  // The map only affects speed, so detection may fail; a file that the user named must be readable.
   return config.topo_file.empty() ? Result<Fragment>(Fragment()) : graph.status();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where in its machine a rank is: what it contributes to the job's map (topology/job_map.h), and how it travels.
+// The place of a rank in its machine, for the job's map (topology/job_map.h), and its wire format.
 #include <cstddef>
 #include <map>
 #include <span>
@@ -15,19 +15,18 @@ namespace horing {
 
 inline constexpr size_t kMaxFragmentBytes = 16384;
 
-// Of a rank that computes on the GPU with this PCI address ("0000:3b:00.0"), or, without one or where nobody knows it, of the calling
-// thread: in the machine that HORING_TOPO_FILE describes, or in this one. A rank without a GPU that may run on every CPU
-// is nowhere in particular, and nothing is looked at then, unless there is a file. Rank 0 writes HORING_TOPO_DUMP, and
-// logs what the file says otherwise than horing understands it.
-// Fails when the file cannot be read, or the dump not be written.
+// Finds the place of the GPU with this PCI address ("0000:3b:00.0") or, without a known GPU, of the calling thread, in the machine that
+// HORING_TOPO_FILE describes, else in this machine. A rank without a GPU that may run on every CPU has no place; then, unless there is a
+// file, nothing is detected. Rank 0 writes HORING_TOPO_DUMP, and logs the parts of the file that horing interprets differently. Errors: the
+// file cannot be read, or the dump cannot be written.
 Result<Fragment> findFragment(const Config& config, int rank, const std::string& gpu_bus = "",
                               const Log& log = Log(LogLevel::kNone));
 
-// As nicDistances() of the fragment's graph (topology/rails.h), which is what transports choose their NICs by. Of a rank that is nowhere in
-// particular `sysfs` still says which NICs are slow.
+// nicDistances() of the fragment's graph (topology/rails.h), by which transports choose NICs. For a rank without a place, `sysfs` still
+// tells which NICs are slow.
 std::map<std::string, int> nicDistances(const Fragment& fragment, const std::string& sysfs = "/sys");
 
-// Decoding takes hostile bytes: what it gives keeps the promises of MachineGraph::make().
+// Decoding accepts untrusted bytes: the result keeps the invariants of MachineGraph::make().
 std::vector<std::byte> encodeFragment(const Fragment& fragment);
 Result<Fragment> decodeFragment(std::span<const std::byte> bytes);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/no_memory.h"
 
@@ -11,7 +10,7 @@ namespace horing {
 
 namespace {
 
-// How often a wait looks at the deadline, at abort() and at news of other ranks.
+// How often a wait looks at the deadline, at abort() and at news of other ranks. No descriptor announces these.
 constexpr int64_t kLookAroundNs = 1'000'000;
 // Of a rank that is in no call, when it is asked why others wait. A call that begins meanwhile waits for them: for microseconds where
 // nothing comes, for milliseconds where all that a late rank has been sent does.
@@ -25,13 +24,10 @@ constexpr int64_t kNeverMs = INT64_MAX / 4'000'000;
 
 }  // namespace
 
-Result<std::unique_ptr<Progress>> Progress::create(const Parts& parts, const TaggedExchange::Parts& tagged,
-                                                   WaitPolicy policy) {
-  const int control_fd = parts.control.fd();
-  std::vector<int> fds = {control_fd};
-  for (const auto& transport : parts.connector.transports()) fds.push_back(transport->waitFd());
-  HORING_ASSIGN(Waiter waiter, Waiter::create(policy, fds));
-  return std::unique_ptr<Progress>(new Progress(parts, tagged, std::move(waiter), control_fd));
+Progress::Progress(const Parts& parts, const TaggedExchange::Parts& tagged, WaitPolicy policy)
+    : parts_(parts), tagged_parts_(tagged), waiter_(policy) {
+  for (const auto& transport : parts.connector.transports())
+    transport_places_.push_back(waiter_.watch(transport->waitFd()));
 }
 
 Status Progress::drive(const Drive& drive) {
@@ -71,8 +67,12 @@ Status Progress::drive(const Drive& drive) {
     if (--rounds_to_look > 0 && (progressed || waiter_.looksAgain())) continue;
 
     const int64_t now_ns = looked_ns_ = parts_.clock.nowNs();
-    if (next_look_ns == 0) next_look_ns = now_ns + kLookAroundNs;
+    if (next_look_ns == 0) {
+      next_look_ns = now_ns + kLookAroundNs;
+      counted_ns_ = now_ns;
+    }
     if (now_ns >= next_look_ns) {
+      countWaits(operation.waits(), now_ns);
       HORING_TRY(checkOnIt(drive, beside, now_ns));
       next_look_ns = now_ns + kLookAroundNs;
     }
@@ -88,13 +88,19 @@ Status Progress::drive(const Drive& drive) {
   }
 }
 
-// Once in a while: whether something ends the operation, or others are to hear that it waits.
+// The time since the last look, or since it slept.
+void Progress::countWaits(const PeerWaits& waits, int64_t now_ns) {
+  parts_.guard.calls().waitTimes().add(waits, now_ns - counted_ns_);
+  counted_ns_ = now_ns;
+}
+
+// At intervals: checks for events that end the operation, and reports waiting to the rendezvous.
 Status Progress::checkOnIt(const Drive& drive, TaggedExchange* beside, int64_t now_ns) {
   const Driven& operation = drive.operation;
   HORING_TRY(lookAround());
   if (operation.tellsOthers())
     parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns),
-                                 [&] { return operation.obstacle(); });
+                                 [&] { return obstacleOf(operation, now_ns); });
   if (beside && beside->deadline().passed()) {
     CallLog& calls = parts_.guard.calls();
     calls.beginExchange();
@@ -108,6 +114,15 @@ Status Progress::checkOnIt(const Drive& drive, TaggedExchange* beside, int64_t n
   return awaits_copies ? Status() : overdue(operation, drive.sequence);
 }
 
+// Messages lost with a connection are sent again once it is re-established. Until then they do not count as never sent, and the
+// rank must not be judged as stuck (control/wait_graph.h).
+Obstacle Progress::obstacleOf(const Driven& operation, int64_t now_ns) {
+  Obstacle obstacle = operation.obstacle();
+  if (parts_.connector.isMending()) mended_ns_ = now_ns;
+  obstacle.since_ns = std::max(mended_ns_, now_ns - waiter_.idleNs(now_ns));
+  return obstacle;
+}
+
 Status Progress::overdue(const Driven& operation, uint64_t sequence) {
   const int64_t timeout_ms = parts_.timeout_ms;
   return parts_.guard.watchdog().overdue(sequence, operation.obstacle(), timeout_ms,
@@ -118,7 +133,7 @@ Status Progress::driveMessages() {
   HORING_ASSIGN(TaggedExchange* const messages, messagesBeside());
   CallLog& calls = parts_.guard.calls();
   calls.beginExchange();
-  // Each of them has a deadline of its own.
+  // Each of them has its own deadline.
   Status driven = drive({.operation = *messages, .deadline = Deadline::after(parts_.clock, kNeverMs)});
   calls.endExchange();
   return driven;
@@ -129,15 +144,14 @@ Result<TaggedExchange*> Progress::messagesBeside() {
   MessageSource* const source = messages_.load(std::memory_order_acquire);
   if (!source->isOwnThread()) return nullptr;
   if (!tagged_) {
-    HORING_TRY(waiter_.watch(source->wakeFd()));
+    waiter_.watch(source->wakeFd());
     tagged_ = std::make_unique<TaggedExchange>(tagged_parts_, *source);
   }
   return tagged_.get();
 }
 
-// Blocks until a peer rings, unless something happened while the peers were being asked to. All transports take part,
-// also those that the operation does not use: the waiter watches them all, and one that is not looked after (a timer, a
-// stranger at the door) would not let it sleep.
+// Blocks until a peer rings, unless something happened while peers were asked to ring. All transports take part, including unused
+// ones: the waiter watches them all, and a pending event of one (a timer, an unproven connection) would keep it awake.
 Status Progress::sleep(Driven& operation, TaggedExchange* beside, int timeout_ms) {
   Connector& connector = parts_.connector;
   const uint32_t all = connector.allTransports();
@@ -146,8 +160,15 @@ Status Progress::sleep(Driven& operation, TaggedExchange* beside, int timeout_ms
   const bool is_idle = status.ok() && !operation.poll() && !operation.done() &&
                        !(beside && beside != &operation && beside->poll());
   if (is_idle) {
-    const int64_t asleep_ns = parts_.timeline ? parts_.clock.nowNs() : 0;
+    const PeerWaits waits = operation.waits();
+    const int64_t asleep_ns = parts_.clock.nowNs();
+    counted_ns_ = std::max(counted_ns_, asleep_ns - waiter_.idleNs(asleep_ns));
+    // Some have no descriptor before they are needed.
+    for (size_t i = 0; i < transport_places_.size(); ++i)
+      waiter_.replace(transport_places_[i], connector.transports()[i]->waitFd());
     waiter_.block(std::chrono::milliseconds(timeout_ms));
+    looked_ns_ = parts_.clock.nowNs();
+    countWaits(waits, looked_ns_);
     if (parts_.timeline) parts_.timeline->slept(asleep_ns);
   }
   connector.endWait(all);
@@ -155,9 +176,6 @@ Status Progress::sleep(Driven& operation, TaggedExchange* beside, int timeout_ms
 }
 
 Status Progress::lookAround() {
-  // Its end of the connection stays readable for ever.
-  if (watched_control_fd_ >= 0 && parts_.control.fd() < 0)
-    waiter_.forget(std::exchange(watched_control_fd_, -1));
   return parts_.guard.news();
 }
 
@@ -165,7 +183,7 @@ void Progress::driveForOthers() {
   Connector& connector = parts_.connector;
   const uint32_t all = connector.allTransports();
   connector.beginWait(all);
-  // A link that fails tells the next call; so does memory that runs out.
+  // A failed link reports its error to the next call; so does a lack of memory.
   [[maybe_unused]] const Status moved = withoutExceptions([&]() -> Status {
     for (int round = 0; round < kServiceRounds; ++round) HORING_TRY(connector.progress(all));
     return {};

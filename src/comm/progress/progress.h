@@ -1,7 +1,8 @@
 #pragma once
-// Drives what a communicator has begun to its end: moves the transports, waits, and looks around for what ends it early.
+// The progress loop: drives an operation to completion, moves the transports, waits, and checks for events that end it early.
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -15,7 +16,7 @@
 
 namespace horing {
 
-// What is driven, as the watchdog knows it, over which transports and until when.
+// The operation to drive, as the watchdog knows it; its transports and its deadline.
 struct Drive {
   Driven& operation;
   uint64_t sequence = kExchange;  // of a collective; else it is messages
@@ -23,7 +24,7 @@ struct Drive {
   Deadline deadline;
 };
 
-// One thread at a time: whoever is inside the communicator.
+// One thread at a time: the one inside the communicator.
 class Progress {
  public:
   struct Parts {
@@ -31,23 +32,22 @@ class Progress {
     Control& control;
     Connector& connector;
     const Clock& clock;
-    Timeline* timeline;                      // null: nobody wants one
+    Timeline* timeline;                      // null: no timeline
     const std::atomic<int64_t>& timeout_ms;  // of an operation
   };
-  // `tagged`: what the messages with tags are, once there are some. Errors: no descriptor left.
-  static Result<std::unique_ptr<Progress>> create(const Parts& parts, const TaggedExchange::Parts& tagged,
-                                                  WaitPolicy policy);
+  // `tagged`: what the messages with tags are, once there are some.
+  Progress(const Parts& parts, const TaggedExchange::Parts& tagged, WaitPolicy policy);
 
   // Polls until the operation is done. What ends it early: its own status, the transports, news, its deadline.
   Status drive(const Drive& drive);
   // Drives messages with tags alone, until none is under way or their source wants the thread back.
   Status driveMessages();
-  // Any thread, once: where messages with tags come from. They go on beside other operations; it must outlive these.
+  // Any thread, once: sets the source of messages with tags, which progress beside other operations. It must outlive these.
   void setMessages(MessageSource& source) { messages_.store(&source, std::memory_order_release); }
   // As Guard::news(); stops to wait for a rendezvous that has closed.
   Status lookAround();
-  // Between calls nobody drives the transports, and what was lost on its way is not sent again, nor a connection that broke made
-  // again. So a rank that is asked because others wait looks after that.
+  // Between calls no thread drives the transports, so lost messages are not sent again and broken connections are not
+  // re-established. A rank that is asked because other ranks wait does that here.
   void driveForOthers();
 
   // When drive() last looked at the clock.
@@ -56,24 +56,26 @@ class Progress {
   void setWaitPolicy(const WaitPolicy& policy) { waiter_.setPolicy(policy); }
 
  private:
-  Progress(const Parts& parts, const TaggedExchange::Parts& tagged, Waiter waiter, int control_fd)
-      : parts_(parts), tagged_parts_(tagged), waiter_(std::move(waiter)), watched_control_fd_(control_fd) {}
-  // Messages with tags that this thread is to drive beside something else, or null. Opens them once there are some.
+  // Messages with tags that this thread drives beside another operation, or null. Opens them when there are some.
   Result<TaggedExchange*> messagesBeside();
   uint32_t transportsOf(const Drive& drive) const {
     return drive.transports | (tagged_ ? tagged_->transports() : 0);
   }
   Status checkOnIt(const Drive& drive, TaggedExchange* beside, int64_t now_ns);
+  void countWaits(const PeerWaits& waits, int64_t now_ns);
+  Obstacle obstacleOf(const Driven& operation, int64_t now_ns);
   Status overdue(const Driven& operation, uint64_t sequence);
   Status sleep(Driven& operation, TaggedExchange* beside, int timeout_ms);
 
   const Parts parts_;
   const TaggedExchange::Parts tagged_parts_;
   Waiter waiter_;
-  int watched_control_fd_;  // by the waiter; -1: no more
+  std::vector<size_t> transport_places_;  // in the waiter, by transport
   std::atomic<MessageSource*> messages_{nullptr};
   std::unique_ptr<TaggedExchange> tagged_;  // of these; null before they are first seen
   int64_t looked_ns_ = 0;
+  int64_t counted_ns_ = 0;  // until when waits are counted
+  int64_t mended_ns_ = 0;   // when a link was last seen being made again
 };
 
 }  // namespace horing

@@ -16,7 +16,7 @@
 
 namespace horing {
 
-// All that it takes must outlive it. It is driven alone, or polled beside another operation.
+// All arguments must outlive it. It is driven alone, or polled beside another operation.
 class TaggedExchange final : public Driven {
  public:
   struct Parts {
@@ -32,11 +32,12 @@ class TaggedExchange final : public Driven {
 
   // Admits what the source has.
   bool poll() override;
-  // Also when the source wants the thread back: then it goes on later, or beside other operations.
+  // Also when the source wants the thread back: the messages then continue later, or beside other operations.
   bool done() const override { return status().ok() && (parts_.messages.done() || source_.wantsThread()); }
   const Status& status() const override { return status_.ok() ? parts_.messages.status() : status_; }
   Obstacle obstacle() const override { return parts_.messages.obstacle(); }
-  // Also for a call's turn, which nobody announces.
+  PeerWaits waits() const override { return parts_.messages.waits(); }
+  // Also while it waits for a call's turn, which no event announces.
   Pause pause() const override {
     const bool is_brief = source_.waitsForTurn() || !parts_.connector.established(links_);
     return is_brief ? Pause::kBriefly : Pause::kUntilRung;

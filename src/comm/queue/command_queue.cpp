@@ -13,12 +13,12 @@
 namespace horing {
 
 namespace {
-// The queue whose thread this is, if any. In a callback there, what a call would wait for may wait for the callback.
+// The queue that this thread serves, if any. A callback on that thread must not wait for operations, which may wait for the callback.
 thread_local const CommandQueue* served_queue = nullptr;
 constexpr std::chrono::milliseconds kTurnNap{1};
 }  // namespace
 
-// The messages with tags of the queue, as what drives them sees them.
+// The queue's messages with tags, as the progress loop sees them.
 class CommandQueue::TaggedCalls final : public MessageSource {
  public:
   explicit TaggedCalls(CommandQueue& queue)
@@ -33,11 +33,11 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   // Another thread has added an entry to the queue.
   void notify() {
     if (has_news_.exchange(true)) return;
-    // Cannot fail: nothing counts up to the limit of 64 bits.
+    // Cannot fail: the 64-bit counter never overflows.
     [[maybe_unused]] const int woken = ::eventfd_write(wake_.get(), 1);
   }
 
-  // Until nothing is under way, or the thread is wanted.
+  // Drives messages until none is in flight, or the thread is needed elsewhere.
   void drive() {
     setInside(true);
     has_news_ = true;
@@ -49,7 +49,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
 
   // Under the queue's mutex: whether the thread is in the communicator, perhaps with no entry left.
   bool isInside() const { return is_inside_; }
-  // By the thread.
+  // Called by the thread.
   bool hasUnderWay() const { return !under_way_.empty(); }
 
   bool mayHaveMore() override { return waits_ || has_news_.load(std::memory_order_relaxed); }
@@ -80,7 +80,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   int wakeFd() const override { return wake_.get(); }
 
  private:
-  // Of what is under way; where nothing is, of the message that was to begin.
+  // Fails all messages in flight; if none is, the message that was about to begin.
   void failAll(const Status& status) {
     if (under_way_.empty()) {
       std::unique_lock lock(queue_.mutex_);
@@ -93,7 +93,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
 
   void end(uint64_t ticket, const Status& status) {
     queue_.finish(under_way_.extract(ticket).mapped(), status);
-    has_news_ = true;  // it may be the turn of what follows on its stream
+    has_news_ = true;  // the next operation on its stream may be ready
   }
 
   void setInside(bool is_inside) {
@@ -106,7 +106,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   Fd wake_;
   std::atomic<bool> has_news_{false};
   bool wants_thread_ = false;
-  // Something waits for its turn on a stream, perhaps for an operation of another communicator, which does not tell.
+  // An operation waits for its turn on a stream, perhaps for an operation of another communicator, which does not notify this queue.
   bool waits_ = false;
   bool is_inside_ = false;  // under the queue's mutex
   uint64_t last_ticket_ = 0;
@@ -173,7 +173,7 @@ Status CommandQueue::tryToCarryOut(Command& command) {
   const bool asks = kernels_ && command.taken == Taken::kUnasked;
   const Result<bool> taken = asks ? kernels_->begin(command) : Result<bool>(false);
   if (!taken.ok()) {
-    // Messages that do not meet were not begun.
+    // Messages without a matching counterpart were not begun.
     const bool sticks = !command.isExchange() || taken.status().code() != Code::kInvalidUsage;
     return sticks ? communicator_.breakOff(taken.status()) : taken.status();
   }
@@ -188,12 +188,12 @@ Status CommandQueue::carryOutStaged(const Command& command) {
   Status status = staged_->run(
       command, [this](const Command& staged) { return carryOutOnHost(staged); }, communicator_.timeoutMs(),
       turns_abandoned_);
-  // What the GPU kept from taking part. Of what the host met the others have heard.
+  // A GPU error, which the other ranks do not know of. Errors of the host were announced already.
   const bool is_of_gpu = status.code() == Code::kUnhandledCudaError || status.code() == Code::kTimeout;
   return is_of_gpu ? communicator_.breakOff(status) : status;
 }
 
-// Who failed to take part tells the others.
+// A rank that could not take part tells the others.
 Status CommandQueue::carryOutStaged(const StagedOperation& operation) {
   const Deadline deadline = Deadline::after(clock_, communicator_.timeoutMs());
   Status status = withoutExceptions([&] {
@@ -216,7 +216,7 @@ Status CommandQueue::carryOutOnHost(const Command& command) {
 Status CommandQueue::run(Command& command) {
   if (!hasThread()) return carryOut(command);
   if (!command.on_gpu && (hasTagsOnly(command) || hasMessagesUnderWay())) {
-    // It need not wait for such messages: they may wait for what the caller does next.
+    // Does not wait for messages with tags: they may wait for the caller's next call.
     Stream stream;
     Stream* const streams[] = {&stream};
     HORING_TRY(submit(std::move(command), streams));
@@ -277,7 +277,7 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
     communicator_.setMessages(*tagged_calls_);
   }
   entries_.push_back({std::move(command), std::move(turns), {}});
-  // Only now: a turn that nobody finishes, for want of memory, would hold the stream up for ever.
+  // Last: if memory ran out after taking a turn, the turn would block the stream for ever.
   Stream::enter(entries_.back().turns);
   changed_.notify_all();
   if (tagged_calls_) tagged_calls_->notify();
@@ -311,7 +311,7 @@ Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> 
   const bool is_rest = command.taken == Taken::kSome;
   const Status enqueued = tryToEnqueueStaged(std::move(command), streams);
   if (!is_rest) return enqueued;
-  // The others count on all of it.
+  // The other ranks depend on all of it.
   const Status followed = kernels_->follow();
   const Status& failed = enqueued.ok() ? followed : enqueued;
   return failed.ok() ? failed : communicator_.breakOff(failed);
@@ -324,10 +324,10 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
     const std::lock_guard lock(mutex_);
     HORING_TRY(startThread());
   }
-  // Before the stream is told anything: it waits for what the thread finds here.
+  // Before the stream waits for it: the thread must find the entry.
   std::list<Entry> entry(1);
   StagedOperation& operation = entry.front().staged.emplace();
-  // Without the lock: the driver may take its time, and only this thread adds.
+  // Without the lock: the driver may be slow, and only this thread adds entries.
   Status failed = withoutExceptions([&] { return staged_->enqueue(command, streams, operation); });
   if (failed.code() == Code::kInvalidUsage) return failed;
   operation.failed = failed;
@@ -364,9 +364,8 @@ Status CommandQueue::asyncError() {
   return ended.ok() ? communicator_.asyncError() : communicator_.breakOff(ended);
 }
 
-// Kernels are launched in the order of the calls, on every rank; and ranks that agree on them do so one after the other with
-// those that make children. Nor may what waits on a stream for its turn at the thread come before what the thread still has to put on
-// the GPU behind that stream.
+// Kernels must be launched in the order of the calls on every rank, and the ranks' agreements on kernels must be ordered with splits and
+// shrinks. A GPU operation must also not overtake operations that the thread still has to enqueue on the same stream.
 Status CommandQueue::awaitGpuOperationsOfThread() {
   if (!hasThread()) return {};
   std::unique_lock lock(mutex_);
@@ -407,14 +406,14 @@ void CommandQueue::abandonTurns() {
   changed_.notify_all();
 }
 
-// The thread: ends when it is told to and nothing is left. An operation whose turn it is comes before messages, which go on beside it.
+// The thread's loop: ends when told to and the queue is empty. An operation that is ready goes before messages, which progress beside it.
 void CommandQueue::serve() {
   served_queue = this;
   for (;;) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return stop_ || !entries_.empty(); });
     if (entries_.empty()) return;
-    // Both stay where they are while others are added behind them.
+    // Both iterators stay valid while entries are appended.
     const auto other = nextOther(), message = nextMessage();
     const bool has_other = other != entries_.end();
     const bool has_messages = (tagged_calls_ && tagged_calls_->hasUnderWay()) || message != entries_.end();
@@ -427,14 +426,14 @@ void CommandQueue::serve() {
       lock.unlock();
       tagged_calls_->drive();
     } else {
-      changed_.wait_for(lock, kTurnNap);  // for operations of other communicators, which do not tell this one
+      changed_.wait_for(lock, kTurnNap);  // operations of other communicators do not notify this queue
     }
   }
 }
 
 void CommandQueue::serveOther(Entries::iterator entry) {
   if (entry->staged) {
-    // What went wrong sticks to the communicator, since a stream of CUDA tells nobody.
+    // The error sticks to the communicator, since a CUDA stream cannot report it.
     [[maybe_unused]] const Status status = carryOutStaged(*entry->staged);
     const std::lock_guard lock(mutex_);
     entries_.erase(entry);
@@ -445,7 +444,7 @@ void CommandQueue::serveOther(Entries::iterator entry) {
   finish(entry, status);
 }
 
-// Or until a message comes, which need not wait for that.
+// Returns early for a new message, which need not wait for the turn.
 void CommandQueue::awaitTurnOf(const Entry& entry, std::unique_lock<std::mutex>& lock) {
   has_message_ = false;
   awaited_ = &entry;
@@ -479,14 +478,14 @@ bool CommandQueue::isTurnOf(const Entry& entry) const {
          });
 }
 
-// By the thread alone, which is the only one to take entries out.
+// Called by the thread only: no other thread removes entries.
 void CommandQueue::finish(Entries::iterator entry, const Status& status) {
   std::vector<StreamTurn> turns;
   {
     const std::lock_guard lock(mutex_);
-    turns = std::exchange(entry->turns, {});  // whose streams may be gone once their turns are finished
+    turns = std::exchange(entry->turns, {});  // the streams may be destroyed once their turns are finished
   }
-  // Before anybody hears that the queue is empty: who drained it finds the streams idle.
+  // Before the queue is seen to be empty: after drain() the streams are idle.
   Stream::DueCallbacks due;
   for (const StreamTurn& each : turns) each.stream->finish(each.turn, status, due);
   {

@@ -1,6 +1,6 @@
 #pragma once
-// The operations of one communicator, carried out one after the other in the order of their calls: at once by the
-// caller, or later, when it is their turn on a stream, by a thread of the library.
+// The operations of one communicator, carried out one at a time in the order of the calls: at once by the caller, or, for a stream, by a
+// thread of the library when their turn comes.
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -28,80 +28,79 @@ class CommandQueue {
   static constexpr size_t kMaxQueued = 4096;
 
   explicit CommandQueue(Communicator& communicator);
-  // Waits for what was submitted.
+  // Waits for all submitted commands.
   ~CommandQueue();
   CommandQueue(const CommandQueue&) = delete;
   CommandQueue& operator=(const CommandQueue&) = delete;
 
-  // Collective, once, before any command: as KernelCalls::agreeAtOnce(). Errors stick.
+  // Collective, once, before any command; see KernelCalls::agreeAtOnce(). Errors stick.
   Status agreeAtOnce();
-  // Carries it out, after all that was submitted before.
+  // Runs the command after all submitted commands.
   Status run(Command& command);
-  // To be called before one or several calls of submit() or enqueue(), which do not look for room: of a group that has operations of
-  // several ranks each may wait for those behind it. Blocks while kMaxQueued are waiting, but not in a callback on a thread of a queue,
-  // which would wait for itself: from there they may become more. Error: no room before the deadline of a call.
+  // Call this before submit() or enqueue(), which do not check for room: in a group with operations of several ranks, each may wait for the
+  // operations behind it. Blocks while kMaxQueued commands are queued, except in a callback on a queue's thread, which would wait for
+  // itself; callbacks may exceed the limit. Error: no room within the timeout of a call.
   Status awaitRoom();
   bool isFull();
-  // Whether something was ever submitted, so that run() may have to wait.
+  // Whether anything was ever submitted, so that run() may have to wait.
   bool hasThread() const {
     return has_thread_.load(std::memory_order_acquire);
   }  // pairs with the release in submit()
-  // To be carried out when it is its turn on all these streams, which differ and must outlive it. Does not block. Error: no thread to be
-  // had; whatever happens later is the streams' to tell.
-  // Messages with tags are under way at the same time, and beside the other operations, as far as their streams allow.
+  // Queues a command, which runs when its turn comes on all of these distinct streams, which must outlive it. Does not block. Error: the
+  // thread could not be started; the streams report later errors. Messages with tags run concurrently with each other and with other
+  // operations, as far as their streams allow.
   Status submit(Command command, std::span<Stream* const> streams);
-  // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the
-  // communicator.
+  // The same on a CUDA stream, for buffers of the GPU that the queue is bound to. Later errors stick to the communicator.
   Status submit(Command command, CudaStream stream);
-  // In steps for those of a group, since they may have to be launched together, and with those of other ranks of the same thread.
-  // Takes out of the command what is for kernels. False: something is left for enqueueStaged(), once what they have taken is settled.
-  // Before that it may come before it on its stream. On several streams, which differ, it is behind what is on each, and before what
-  // comes there later.
+  // The same in steps, for the commands of a group, which may have to be launched together, and with commands of other ranks of the same
+  // thread. Takes the part for kernels out of the command. False: the rest is for enqueueStaged(), after settle(); called earlier, it might
+  // overtake the kernels on its stream. On several distinct streams the command is ordered after earlier work and before later work on
+  // each.
   Result<bool> enqueue(Command& command, std::span<const CudaStream> streams);
   Status start();
   Status settle();
   Status enqueueStaged(Command command, std::span<const CudaStream> streams);
-  // One of a group that is complete on return, of settle(). False: what is left of it is to be submitted to a stream instead.
+  // A command of a group that is complete when settle() returns. False: the rest must be submitted to a stream instead.
   Result<bool> enqueueBlocking(Command& command);
-  // The sticky error of the communicator, with news of others and of kernels. Any thread.
+  // The sticky error of the communicator; checks for news from other ranks and from kernels. Any thread.
   Status asyncError();
-  // The GPU of that number, for bind(). kInvalidUsage: it is bound to another one.
+  // The GPU of that number, for bind(). kInvalidUsage: the queue is bound to another GPU.
   Result<std::shared_ptr<const CudaDevice>> open(const CudaDriver& driver, int device) const;
-  // From here on it may have commands on this GPU's memory. Any number of times.
+  // Binds the queue to a GPU: from here on it accepts commands on the GPU's memory. May be repeated.
   Status bind(const std::shared_ptr<const CudaDevice>& device);
-  // Of bind(); nothing: there was no command on a GPU's memory yet.
+  // The GPU of bind(); nothing: no command on GPU memory yet.
   std::optional<int> gpuOfCommands() const {
     return staged_ ? std::optional(staged_->device()) : std::nullopt;
   }
-  // That, or what all agreed on at once; nothing: it is not bound yet.
+  // The GPU of bind(), or of agreeAtOnce(); nothing: not bound yet.
   std::optional<int> gpu() const { return staged_ || !kernels_ ? gpuOfCommands() : kernels_->gpu(); }
-  // The same of one whose kernels wait for those of other ranks, unless hosts turn out to serve it.
+  // As gpu(), if kernels of the communicator may wait for kernels of other ranks.
   std::optional<int> gpuOfKernels() const { return kernels_ ? gpu() : std::nullopt; }
-  // Has those transfers of a command on that GPU's memory done without the host's that can be.
+  // Marks the transfers of a command on GPU memory that can move without staging in host memory.
   void moveInPlace(Command& command) const;
-  // Waits until nothing is left of what was submitted.
+  // Waits until all submitted commands are done.
   void drain();
-  // Not while one is carried out.
+  // Not while a command runs.
   uint64_t memoryBytes() const {
     return lists_.memoryBytes() + (staged_ ? staged_->memoryBytes() : 0) +
            (kernels_ ? kernels_->memoryBytes() : 0);
   }
-  // Operations do not wait for their turn any more: for a communicator that was aborted, where they fail at once.
+  // Lets operations run without waiting for their turn, for an aborted communicator, where they fail at once.
   void abandonTurns();
 
  private:
   struct Entry {
     Command command;
-    std::vector<StreamTurn> turns;          // none when they are finished, and for streams of CUDA
-    std::optional<StagedOperation> staged;  // of streams of CUDA, instead of `command`
-    uint64_t ticket = 0;                    // of messages with tags that are under way
+    std::vector<StreamTurn> turns;          // empty when finished, and for CUDA streams
+    std::optional<StagedOperation> staged;  // for CUDA streams, instead of `command`
+    uint64_t ticket = 0;                    // of messages with tags in flight
 
-    // Whether it is messages with tags, which go on beside the other operations.
+    // Whether it has only messages with tags, which progress beside other operations.
     bool isMessage() const { return !staged && hasTagsOnly(command); }
   };
   using Entries = std::list<Entry>;
   class TaggedCalls;
-  // Also where memory runs out on the way: then the communicator ends, since the other ranks may wait for what is left undone.
+  // If memory runs out, the communicator fails, since the other ranks may wait for the unfinished part.
   Status carryOut(Command& command);
   Status tryToCarryOut(Command& command);
   Status carryOutStaged(const Command& command);
@@ -110,7 +109,7 @@ class CommandQueue {
   Status carryOutStaged(const StagedOperation& operation);
   // Under mutex_.
   Status startThread();
-  // Waits until `condition` holds, or turns are abandoned. False: the time that a call may take has passed.
+  // Waits until `condition` holds, or turns are abandoned. False: the timeout of a call has passed.
   template <typename Condition>
   bool await(std::unique_lock<std::mutex>& lock, Condition condition);
   Status awaitGpuOperationsOfThread();
@@ -118,7 +117,7 @@ class CommandQueue {
   void serveOther(Entries::iterator entry);
   void awaitTurnOf(const Entry& entry, std::unique_lock<std::mutex>& lock);
   void wakeAwaiting();
-  // The first of the messages with tags that are not under way, and of all else.
+  // The first entry of messages with tags that is not in flight; the first entry of any other operation.
   Entries::iterator nextMessage();
   Entries::iterator nextMessageWhoseTurnItIs();
   Entries::iterator nextOther();
@@ -130,16 +129,16 @@ class CommandQueue {
   const Membership& membership_ = communicator_.membership();
   CoalescedLists lists_;
   SteadyClock clock_;
-  std::unique_ptr<StagedCalls> staged_;   // null until it is bound to a GPU
+  std::unique_ptr<StagedCalls> staged_;   // null until bound to a GPU
   std::unique_ptr<KernelCalls> kernels_;  // null where the communicator has no team of GPUs
   std::mutex mutex_;
   std::condition_variable changed_;
   Entries
-      entries_;  // messages with tags that are under way, what is being carried out, and what waits, in the order of the calls
+      entries_;  // messages with tags in flight, the running entry and the waiting entries, in the order of the calls
   bool stop_ = false;
-  const Entry* awaited_ = nullptr;             // whose turn the thread awaits
-  std::atomic<bool> has_message_{false};       // since then
-  std::unique_ptr<TaggedCalls> tagged_calls_;  // once there were messages with tags; under mutex_ until then
+  const Entry* awaited_ = nullptr;             // the entry whose turn the thread awaits
+  std::atomic<bool> has_message_{false};       // a message was added since
+  std::unique_ptr<TaggedCalls> tagged_calls_;  // made for the first message with tags, under mutex_
   ServiceThread thread_;                       // from the first submit() on
   std::atomic<bool> has_thread_{false};        // spares run() the lock where nothing was ever submitted
   std::atomic<bool> turns_abandoned_{false};

@@ -7,7 +7,7 @@
 namespace horing {
 
 void Stream::enter(std::span<StreamTurn> turns) {
-  // In one order by all threads that lock several.
+  // A common lock order for threads that lock several streams.
   std::ranges::sort(turns, std::less(), &StreamTurn::stream);
   for (const StreamTurn& each : turns) each.stream->mutex_.lock();
   for (StreamTurn& each : turns) each.turn = each.stream->next_++;

@@ -1,10 +1,9 @@
 #pragma once
-// An in-order queue of operations: each begins when those before it on the stream have ended.
+// An in-order queue of operations: each begins when all earlier operations on the stream have ended.
 //
-// The stream holds no operations. It gives out turns, and whoever carries an operation out waits for its turn: so
-// operations of several communicators can share a stream, and several streams one communicator. Turns and the order of
-// a communicator's operations (comm/queue/command_queue.h) both follow the order of the calls, so they never wait for each
-// other in a circle.
+// The stream holds no operations. It gives out turns (tickets), and the thread that runs an operation waits for its turn: so operations of
+// several communicators can share a stream, and several streams can share a communicator. Turns and the order of a communicator's
+// operations (comm/queue/command_queue.h) both follow the order of the calls, so they cannot deadlock.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -26,7 +25,7 @@ struct StreamTurn {
   uint64_t turn = 0;
 };
 
-// Any thread, but that nobody may use it while it is destroyed.
+// Any thread; not used while it is being destroyed.
 class Stream {
  public:
   using Callback = std::function<void(const Status&)>;
@@ -36,17 +35,17 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Takes the next turn on each of these streams, which differ; finish() must follow for it on each. At once: what another thread
-  // enters comes before this on all of them, or after it. Reorders them.
+  // Takes the next turn on each of these distinct streams; finish() must follow for each. Atomic: a concurrent enter() is ordered before or
+  // after this one on all of the streams. Reorders `turns`.
   static void enter(std::span<StreamTurn> turns);
-  // Blocks until all turns before are finished, no longer than their operations' deadlines, or `abandoned()`.
+  // Blocks until all earlier turns are finished (at most until their operations' deadlines), or `abandoned()`.
   void awaitTurn(Turn turn, const std::function<bool()>& abandoned);
   // Whether awaitTurn() would return at once.
   bool isTurn(Turn turn) const;
-  // Lets those that await a turn look at `abandoned`.
+  // Makes threads in awaitTurn() check `abandoned`.
   void wake();
-  // A turn that was abandoned counts as finished when those before it are. Adds what is to be called back now; the stream may
-  // be gone then. Takes memory only for a turn that was abandoned.
+  // An abandoned turn counts as finished once all earlier turns are. Collects the callbacks that are due now; the stream may be destroyed
+  // before they run. Allocates only for an abandoned turn.
   class DueCallbacks;
   void finish(Turn turn, const Status& status, DueCallbacks& due);
 
@@ -56,19 +55,19 @@ class Stream {
 
   // Blocks until all turns taken so far are finished. The first error among them since the last synchronize().
   Status synchronize();
-  // Behind the turns taken so far.
+  // A mark behind all turns taken so far.
   Turn mark() const;
-  // Waits for the turns before the mark, or for all taken so far if these are fewer. The first error among them since the last
-  // synchronize(), which stays; kInProgress: the time is up.
+  // Waits for the turns before the mark, at most for all turns taken so far. Returns the first error among them since the last
+  // synchronize(), without clearing it; kInProgress: timed out.
   Status wait(Turn mark, std::chrono::milliseconds timeout);
-  // As synchronize() if all turns taken so far are finished; else kInProgress, at once.
+  // As synchronize() if all turns taken so far are finished, else kInProgress; does not block.
   Status query();
 
  private:
   struct Waiting {
-    Turn after;  // call when so many turns are finished
+    Turn after;  // due when this many turns are finished
     Callback callback;
-    Status error{};  // once it is due
+    Status error{};  // set when due
   };
 
   void finishNext(const Status& status);
@@ -77,13 +76,13 @@ class Stream {
   std::condition_variable finished_turn_;
   Turn next_ = 0;
   Turn finished_ = 0;                 // all turns before this one are
-  std::map<Turn, Status> abandoned_;  // ended before all turns before them were finished
+  std::map<Turn, Status> abandoned_;  // ended before all earlier turns were finished
   Status error_;
-  Turn error_turn_ = 0;  // whose error that is
+  Turn error_turn_ = 0;  // the turn of the first error
   std::list<Waiting> callbacks_;
 };
 
-// Of any streams.
+// Due callbacks of any streams.
 class Stream::DueCallbacks {
  public:
   void call() const {

@@ -9,7 +9,7 @@ namespace horing {
 
 std::shared_ptr<BufferUsers> BufferUsers::of(const JobId& communicator) {
   static std::mutex mutex;
-  // Never destroyed: communicators may still be in the making while the program ends.
+  // Never destroyed: communicators may still be initialised during exit.
   static auto& known = *new std::map<JobId, std::weak_ptr<BufferUsers>>;
   const std::lock_guard lock(mutex);
   std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });

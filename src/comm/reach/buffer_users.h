@@ -1,9 +1,9 @@
 #pragma once
 // The ranks of one communicator that are threads of this process, while they may touch each other's buffers.
 //
-// Whose call failed gets its buffers back, and may free them, while another rank still reads there. So it says that it has given up,
-// which ends the calls of the others soon, and waits until none of them is inside. Between processes there is no need: what a
-// peer has mapped stays.
+// When a call fails, the caller may free its buffers while another rank still reads them. So the failed rank announces that it gives up,
+// which soon ends the calls of the other ranks, and waits until no rank is inside. Between processes this is not needed: memory that a peer
+// has mapped stays valid.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -18,13 +18,13 @@ namespace horing {
 // Any thread.
 class BufferUsers {
  public:
-  // One for all ranks of this process in the communicator of that name, as long as one of them holds it.
+  // The object shared by all ranks of this process in that communicator, as long as one of them holds it.
   static std::shared_ptr<BufferUsers> of(const JobId& communicator);
 
-  // From before a rank tells where its buffers lie until it touches those of others no more.
+  // The scope from before a rank publishes its buffers until it no longer accesses buffers of others.
   class Inside {
    public:
-    // seq_cst: who gives up sees this one inside, or this one sees that it gave up.
+    // seq_cst: either the rank that gives up sees this rank inside, or this rank sees that it gave up.
     explicit Inside(BufferUsers& users) : users_(users) { users_.inside_.fetch_add(1); }
     // release: pairs with giveUp(), whose caller frees what was read.
     ~Inside() { users_.inside_.fetch_sub(1, std::memory_order_release); }
@@ -35,10 +35,9 @@ class BufferUsers {
     BufferUsers& users_;
   };
 
-  // To be looked at inside, now and then: who finds an error leaves. It is the first of those who gave up, and so what everybody is to
-  // hear, whoever tells the others first.
+  // Check this regularly inside, and leave on an error: the error of the first rank that gave up, which all ranks report.
   Status givenUp() const;
-  // For good, by who is not inside. False: somebody still was at the deadline.
+  // Permanent; called outside the scope. False: a rank was still inside at the deadline.
   bool giveUp(const Status& why, Deadline deadline);
 
  private:

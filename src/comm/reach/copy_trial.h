@@ -1,8 +1,8 @@
 #pragma once
-// Which of two ways to move ordinary memory between processes is faster here: through slots (copied in and out, in the cache) or through
-// the kernel (copied once, after it has looked up the pages). That is the processor's affair: on some the one wins by four,
-// on others the other by two. So calls try both, in turns, for each class of sizes, and tell each other their times; all
-// ranks decide by the same times, and so alike.
+// Measures which way to move ordinary memory between processes is faster: through slots (copied in and out, in the cache) or through the
+// kernel (one copy, after a page lookup). It depends on the processor: on some, one way is four times as fast, on others the other way
+// twice as fast. So calls try both ways in turns, for each size class, and the ranks exchange their times; all ranks decide by the same
+// times, and so choose the same way.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,7 +15,7 @@ namespace horing {
 
 enum class CopyWay : uint8_t { kSlots, kKernel };
 
-// The best of one rank's tries, nanoseconds. From a peer it may be anything.
+// One rank's best times, nanoseconds. Untrusted if from a peer.
 struct CopyTimes {
   int64_t slots = 0;
   int64_t kernel = 0;
@@ -23,7 +23,7 @@ struct CopyTimes {
 
 class CopyTrial {
  public:
-  // Of calls of about that size: what to take this time. `slowest`: the largest of all ranks' own(bytes).
+  // The way for this call, by its size class. `slowest`: the largest own(bytes) of all ranks.
   CopyWay choose(size_t bytes, const CopyTimes& slowest) {
     Class& one = of(bytes);
     if (!one.decided && isEnough(one.tries, slowest))
@@ -32,7 +32,7 @@ class CopyTrial {
     return one.tries++ % 2 == 0 ? CopyWay::kSlots : CopyWay::kKernel;
   }
   bool isDecided(size_t bytes) const { return of(bytes).decided.has_value(); }
-  // This rank's time of such a call.
+  // Records this rank's time of a call.
   void took(size_t bytes, CopyWay way, int64_t ns) {
     CopyTimes& best = of(bytes).best;
     int64_t& time = way == CopyWay::kSlots ? best.slots : best.kernel;
@@ -41,7 +41,7 @@ class CopyTrial {
   CopyTimes own(size_t bytes) const { return of(bytes).best; }
 
  private:
-  // Of both ways together. By the best of two each the wrong one was taken once.
+  // Tries of both ways together. With two tries each, the slower way was once chosen.
   static constexpr uint32_t kLeastTries = 8, kMostTries = 16;
   static constexpr int64_t kClearly = 3;  // halves
 

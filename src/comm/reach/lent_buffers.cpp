@@ -5,9 +5,9 @@
 namespace horing {
 
 namespace {
-// In the number of a region, as no registered one has it but by a chance that is none.
+// The upper bits of an ordinary region's number. A registered region has them only with negligible probability.
 constexpr uint64_t kOrdinary = uint64_t{0xca11} << 48;
-// At once, of a group with many receives: transports look for each message among all.
+// At once, in a group with many receives: transports search all lent buffers for each message.
 constexpr size_t kMostLent = 256;
 }  // namespace
 
@@ -38,7 +38,7 @@ void LentBuffers::lendTransfer(uint32_t transports, const Transfer& transfer, ui
 }
 
 void LentBuffers::lend(const Lent& lent) {
-  lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
+  lent_.reserve(lent_.size() + 1);  // reserved first, so that every lent buffer is taken back
   connector_.lend(lent.transports, lent.region);
   lent_.push_back(lent);
 }

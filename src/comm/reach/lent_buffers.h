@@ -1,5 +1,6 @@
 #pragma once
-// What a call lends to transports (Transport::lend), so that messages are sent from its buffers, and land in them, without a copy.
+// The buffers that a call lends to transports (RegionAccess::lend), so that messages are sent from them and received into them without a
+// copy.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,7 +13,7 @@
 
 namespace horing {
 
-// Of one communicator, for one call at a time, or several that have tickets. All that it is made of must outlive it.
+// For one call at a time of a communicator, or several calls with tickets. All arguments of the constructor must outlive it.
 class LentBuffers {
  public:
   // `segments`: memory of horingMemAlloc; may be null.
@@ -21,16 +22,16 @@ class LentBuffers {
   LentBuffers(const LentBuffers&) = delete;
   LentBuffers& operator=(const LentBuffers&) = delete;
 
-  // The memory around the beginning of a buffer, if it is registered, or horingMemAlloc made it; a buffer may be null. `ticket`: of the
-  // call, where several are under way.
+  // Lends the memory around the beginning of a buffer, if it is registered or from horingMemAlloc; `buffer` may be null. `ticket`: the
+  // call's, if several are in flight.
   void lendRegistered(uint32_t transports, const void* buffer, uint64_t ticket = 0);
-  // A buffer where messages land, and from where they are sent on, whoever made it; but for some of very many.
+  // Lends any buffer that messages are received into and forwarded from; beyond kMostLent buffers it does nothing.
   void lendOrdinary(uint32_t transports, void* buffer, size_t bytes, uint64_t ticket = 0);
-  // The memory of a message, registered or, where it is received into the host's, any.
+  // Lends the memory of a message: registered memory, or any host memory that is received into.
   void lendTransfer(uint32_t transports, const Transfer& transfer, uint64_t ticket = 0);
-  // Once the call has ended. `failed`: nothing may be read or written any more by what is still under way.
+  // Takes the buffers back when the call has ended. `failed`: messages in flight must not access them any more.
   void takeBack(bool failed, uint64_t ticket);
-  // The same of all calls.
+  // The same for all calls.
   void takeBack(bool failed);
 
  private:
@@ -46,7 +47,7 @@ class LentBuffers {
   const SegmentList* const segments_;
   const Registrations& registrations_;
   std::vector<Lent> lent_;
-  uint64_t ordinary_ = 0;  // regions so far that nobody had registered
+  uint64_t ordinary_ = 0;  // number of ordinary regions so far
 };
 
 }  // namespace horing

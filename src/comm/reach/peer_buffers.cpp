@@ -53,7 +53,8 @@ Call PeerBuffers::offer(std::span<const std::byte> input, std::span<std::byte> o
   bytes_ = {input.size(), output.size()};
   own_ = {{place(input), place(output)}, process_memory_.proof(), trial_.own(bytes_[kInput])};
   BufferOffer& from = own_.buffers[kInput];
-  if (couldBeRead() && (from.segment.id != 0 || ProcessMemory::canBeRead(input)))
+  if (couldBeRead() && process_memory_.hasItsRights() &&
+      (from.segment.id != 0 || ProcessMemory::canBeRead(input)))
     from.address = reinterpret_cast<uintptr_t>(input.data());
   return gatherOf(own_, offers_);
 }
@@ -69,13 +70,13 @@ BufferOffer PeerBuffers::place(std::span<const std::byte> buffer) const {
   return offer;
 }
 
-// Whether this call's inputs could be, by what is known on every rank.
+// Whether this call's inputs can be read, as far as every rank knows.
 bool PeerBuffers::couldBeRead() const {
   return memory_ == Memory::kOfSegments && single_copy_ != SingleCopy::kNever && only_moves_ &&
          bytes_[kInput] > 0 && may_read_.value_or(true);
 }
 
-// Where there is no better way.
+// If there is no faster way.
 bool PeerBuffers::wantsReading() const {
   return couldBeRead() && !is_shared_[kInput] && !is_shared_[kOutput] &&
          std::all_of(offers_.begin(), offers_.end(),
@@ -142,7 +143,7 @@ void PeerBuffers::remember(const SegmentName& name) {
   fresh_.push_back(name);
   Known& known = known_.emplace_back();
   known.name = name;
-  // True until somebody says no, so that a segment that two ranks offer counts once.
+  // True until a rank refuses, so that a segment offered by two ranks counts once.
   known.is_reachable = true;
   known.used = questions_;
   if (segments_.dataOf(name)) return;
@@ -193,7 +194,7 @@ Result<ReachableBuffers> PeerBuffers::agreed() {
 void PeerBuffers::learn(bool served, int64_t asked_ns, int64_t carried_ns) {
   const bool is_trying = way_ && !trial_.isDecided(bytes_[kInput]);
   if (is_trying) {
-    // Others may have come late: the shortest is what asking takes.
+    // Other ranks may have been late: the shortest time is the cost of asking.
     least_asked_ns_ = std::min(least_asked_ns_, asked_ns);
     trial_.took(bytes_[kInput], *way_, carried_ns + (*way_ == CopyWay::kKernel ? least_asked_ns_ : 0));
   }
@@ -210,7 +211,7 @@ Status PeerBuffers::findAll(size_t kind, bool are_read) {
     const Known* known = find(offer.segment);
     std::byte* const base = known && known->mapped ? known->mapped->data() : segments_.dataOf(offer.segment);
     if (!base)
-      return makeStatus(Code::kRemoteError, "rank %d: the %s of rank %d lies in memory that was freed", rank_,
+      return makeStatus(Code::kRemoteError, "rank %d: the %s of rank %d is in memory that was freed", rank_,
                         kind == kInput ? "input" : "output", rank);
     buffer = base + offer.offset;
   }
@@ -223,14 +224,14 @@ PeerBuffers::Known* PeerBuffers::find(const SegmentName& name) {
   return found == known_.end() ? nullptr : &*found;
 }
 
-// Every rank forgets the same one: they remember in the same order.
+// Every rank forgets the same segment, since all keep the same order.
 void PeerBuffers::forgetOldest() {
   const auto oldest = std::min_element(known_.begin(), known_.end(),
                                        [](const Known& a, const Known& b) { return a.used < b.used; });
   known_.erase(oldest);
 }
 
-// What stays is the name: when it goes must not depend on when this rank looks.
+// The name stays in the list: the list must not depend on when this rank looks.
 void PeerBuffers::dropFreed() {
   for (Known& known : known_)
     if (known.mapped && known.mapped->freed()) known.mapped.reset();

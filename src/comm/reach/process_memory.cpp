@@ -14,7 +14,7 @@ namespace horing {
 
 namespace {
 
-// 0, or what errno said. Large reads may end early, on the way to what cannot be read.
+// Returns 0 or errno. A large read may end early, before a page that cannot be read.
 int readFrom(pid_t process, void* to, const void* from, size_t bytes) {
   auto* into = static_cast<std::byte*>(to);
   auto* at = static_cast<const std::byte*>(from);
@@ -38,7 +38,7 @@ ProcessMemory::ProcessMemory(const GroupMap& map, std::vector<int64_t> processes
   while (number_ == 0) randomBytes(std::as_writable_bytes(std::span(&number_, 1)));
 }
 
-// Both ends: between them lies one allocation.
+// Both ends: the memory between them is one allocation.
 bool ProcessMemory::canBeRead(std::span<const std::byte> memory) {
   if (memory.empty()) return true;
   std::array<std::byte, 2> ends;
@@ -71,9 +71,11 @@ Status ProcessMemory::read(int32_t position, std::byte* to, const std::byte* fro
         "the input of rank %d (process %d), or the output here, is not all memory: was one freed, "
         "or is it shorter than the count says?",
         rank, process);
-  return systemError(error,
-                     "cannot read memory of rank %d (process %d) any more; HORING_SINGLE_COPY=0 does without",
-                     rank, process);
+  return systemError(
+      error,
+      "cannot read memory of rank %d (process %d) any more: did a process change its user or its "
+      "capabilities after the communicator was made?",
+      rank, process);
 }
 
 }  // namespace horing

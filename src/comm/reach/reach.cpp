@@ -7,10 +7,11 @@ namespace horing {
 
 namespace {
 
-// Over TCP, what the peer has not acknowledged when a call ends is copied then. So who only sends does so from a vector that is much larger.
+// Over TCP, data that the peer has not acknowledged when a call ends is copied then. So a rank that only sends lends its vector only if it
+// is large.
 constexpr size_t kWorthSendingBytes = 4 << 20;
 
-// Devices have no memory of a segment that is gone.
+// Devices deregister memory of a freed segment.
 class FreedSegments final : public SegmentList::Watcher {
  public:
   FreedSegments(SegmentList& segments, Connector& connector, std::function<bool()> is_forked_child)

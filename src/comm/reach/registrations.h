@@ -1,5 +1,5 @@
 #pragma once
-// Buffers that a caller registered with a communicator: handles that are given out and come back once.
+// Buffers that the user registered with a communicator, by handle.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -11,21 +11,22 @@
 #include "base/auth.h"
 #include "base/status.h"
 #include "cuda/adapter_memory.h"
+#include "transport/lent_memory.h"
 #include "transport/transport.h"
 
 namespace horing {
 
-// Memory of a GPU, as transports are lent it; `found` is borrowed.
+// GPU memory as a region to lend to transports; `found` is borrowed.
 inline Region regionOf(uint64_t id, std::byte* begin, size_t bytes, const AdapterMemory& found) {
   return {id, begin, bytes, MemoryOf::kGpu, found.by_address, found.dmabuf.get(), found.offset};
 }
 
 inline constexpr size_t kMaxRegistrations = 65536;  // of one communicator
 
-// Thread safe. A handle is a random number, never dereferenced: a stale one, or one of another communicator, is found out.
+// Thread safe. A handle is a random number, never dereferenced: a stale or foreign handle is detected.
 class Registrations {
  public:
-  // A new handle, not null. `of_gpu`: how devices find memory of a GPU; none: it is the host's.
+  // Returns a new handle, not null. `of_gpu`: how devices access GPU memory; nothing: host memory.
   Result<void*> add(std::byte* memory, size_t bytes, std::optional<AdapterMemory> of_gpu = {}) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (live_.size() >= kMaxRegistrations)
@@ -38,7 +39,7 @@ class Registrations {
     largest_ = std::max(largest_, bytes);
     return reinterpret_cast<void*>(static_cast<uintptr_t>(handle));
   }
-  // The number of its region, which nothing has any more.
+  // Returns the number of the removed region.
   Result<uint64_t> remove(const void* handle) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = live_.find(reinterpret_cast<uintptr_t>(handle));
@@ -52,14 +53,14 @@ class Registrations {
     live_.erase(found);
     return id;
   }
-  // One that has this byte.
+  // A region that contains this byte.
   std::optional<Region> find(const std::byte* memory) const {
     std::optional<Region> found;
     withRegion(memory, [&found](const Region& region) { found = region; });
     return found;
   }
-  // Runs use(region) of one that has this byte, if there is one. It is not removed before that has returned: what is done for it there is
-  // undone by whoever removes it. Others who register wait as long.
+  // Runs use(region) on a region that contains this byte, if any. The region cannot be removed before use() has returned, so remove() can
+  // undo what use() did. Other registrations wait meanwhile.
   template <typename Use>
   void withRegion(const std::byte* memory, const Use& use) const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -80,7 +81,7 @@ class Registrations {
   mutable std::mutex mutex_;
   ByAddress by_address_;
   std::map<uint64_t, ByAddress::iterator> live_;  // by handle
-  size_t largest_ = 0;                            // bytes of any that there ever was
+  size_t largest_ = 0;                            // bytes of the largest region so far
 };
 
 }  // namespace horing

@@ -18,14 +18,16 @@ namespace {
 
 constexpr int kRounds = 7;
 constexpr double kRoundUs = 3000;
-constexpr double kLongUs = 20'000;  // of one call: then each round is one, and there are fewer
+constexpr double kLongUs =
+    20'000;  // a call that takes longer is a round by itself, and there are fewer rounds
 constexpr int kLongRounds = 3;
 constexpr int kMostTimes = 300;
-// In turns, so that what disturbs one look does not disturb all of them. All but the first let links settle.
+// Passes over all algorithms. A disturbance of the machine during one pass does not affect the others. Links settle in the first.
 constexpr int kLooks = 3;
 constexpr double kLookUs = 20'000;
 constexpr double kForEverUs = 1e12;
-// How much slower than the best an algorithm may look before it is not looked at again, and be before another row is written.
+// An algorithm that is kHopeless times slower than the fastest is not measured again; one that is at most kHardly times slower does not get
+// another algorithm's row.
 constexpr double kHopeless = 3, kHardly = 1.03;
 
 double median(std::vector<double> values) {
@@ -45,7 +47,7 @@ const MeasuredPoint::Time& fastest(const MeasuredPoint& point) {
                            [](const auto& a, const auto& b) { return a.us < b.us; });
 }
 
-// Of one collective.
+// Measures the algorithms of one collective.
 class AlgorithmMeasurement {
  public:
   AlgorithmMeasurement(Communicator& communicator, Collective collective, uint64_t most_bytes);
@@ -56,7 +58,7 @@ class AlgorithmMeasurement {
   bool runTheSame(const Algorithm& one, const Algorithm& other) const;
   void shuffle(std::vector<size_t>& order);
   Result<double> round(const Algorithm& algorithm, int times);
-  // Calls that fit, one as long as nothing is known of them.
+  // The number of calls that fit into the time; 1 while the time of a call is unknown.
   static int timesIn(double within_us, double us, int most) {
     return static_cast<int>(std::clamp(within_us / us, 1.0, static_cast<double>(most)));
   }
@@ -65,7 +67,7 @@ class AlgorithmMeasurement {
   const Membership& membership_ = communicator_.membership();
   Collective collective_;
   std::vector<const Algorithm*> algorithms_;
-  // Whose time each of them has, by number: that of the first of those that run the same.
+  // For each algorithm, the number of the one whose time it takes: the first algorithm that runs the same schedules.
   std::vector<size_t> measured_;
   std::vector<std::byte> input_, output_;
   Call call_;
@@ -98,8 +100,8 @@ bool AlgorithmMeasurement::canRun(const Algorithm& algorithm) const {
          buildSchedule(algorithm.name, collective_, selection.shape, 0).ok();
 }
 
-// Inside one group, and between two, many patterns are one: every rank has the same schedule. Trees may be the same for one root and
-// differ for another.
+// Inside one group, and between two, many patterns coincide: every rank has the same schedule. Trees may coincide for one root and differ
+// for another.
 bool AlgorithmMeasurement::runTheSame(const Algorithm& one, const Algorithm& other) const {
   if (hasRoot(collective_)) return false;
   const auto scheduleOf = [&](const Selection& selection, int32_t position) {
@@ -115,15 +117,15 @@ bool AlgorithmMeasurement::runTheSame(const Algorithm& one, const Algorithm& oth
   return true;
 }
 
-// In another order each time, the same on every rank: what a call finds in caches and queues is what the one before has left there.
+// The order differs each time and is the same on every rank, because a call finds caches and queues as the previous call left them.
 void AlgorithmMeasurement::shuffle(std::vector<size_t>& order) {
   for (size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[dice_.upTo(left - 1)]);
 }
 
-// Microseconds of a call.
+// Returns the microseconds of one call.
 Result<double> AlgorithmMeasurement::round(const Algorithm& algorithm, int times) {
   chooseBy(communicator_, SelectionTable::only(algorithm));
-  HORING_TRY(communicator_.run(call_));  // all of them are here
+  HORING_TRY(communicator_.run(call_));  // waits until all ranks are here
   const SteadyClock clock;
   const int64_t begun_ns = clock.nowNs();
   for (int i = 0; i < times; ++i) HORING_TRY(communicator_.run(call_));
@@ -168,7 +170,7 @@ Result<MeasuredPoint> AlgorithmMeasurement::point(uint64_t bytes) {
   return point;
 }
 
-// The fastest, or the one that serves the size before.
+// The fastest algorithm, or the one that serves the previous size if it is hardly slower.
 const Algorithm* chosen(const MeasuredPoint& point, const Algorithm* before) {
   const MeasuredPoint::Time& best = fastest(point);
   for (const MeasuredPoint::Time& time : point.times)

@@ -1,6 +1,6 @@
 #pragma once
-// The table by which the library chooses algorithms (HORING_SELECTION), written by measurement: every schedule that there is is
-// timed at every size, in turns whose order changes from round to round.
+// Measures the table by which the library chooses algorithms (HORING_SELECTION): every schedule is timed at every size, in turn, in an
+// order that changes from round to round.
 #include <string>
 #include <vector>
 
@@ -15,29 +15,29 @@ struct AlgorithmGrid {
   std::vector<uint64_t> sizes;  // bytes of the whole vector, ascending
 };
 
-// What one collective of one size took.
+// The times of one collective at one size.
 struct MeasuredPoint {
   struct Time {
     const Algorithm* algorithm = nullptr;
-    double us = 0;  // of the slowest rank, the median of several rounds
+    double us = 0;  // on the slowest rank; the median of several rounds
     double spread =
         0;  // what the same algorithm's rounds differ by: 1 for nothing; 0: so slow that it was not looked at closely
   };
   Collective collective = Collective::kAllReduce;
   uint64_t bytes = 0;
-  // In the order of the catalogue. Algorithms that have the same schedules here have the same time.
+  // In the order of the catalogue. Algorithms with the same schedules on this communicator have the same time.
   std::vector<Time> times;
 };
 
-// Collective; nothing else may run on the communicator, which afterwards chooses by the table that is built in. Every rank has
-// the same times. Takes some 10 s for 8 ranks. Algorithms that ask for inputs that every rank can read are left out. Errors: the
-// communicator's; kInvalidArgument: a collective that no algorithm can run here.
+// Collective; nothing else may run on the communicator. Afterwards the communicator chooses by the built-in table. Every rank gets the same
+// times. Takes some 10 s for 8 ranks. Algorithms that need inputs that every rank can read are left out. Errors: the communicator's;
+// kInvalidArgument if no algorithm can run the collective here.
 Result<std::vector<MeasuredPoint>> measureAlgorithms(Communicator& communicator, const AlgorithmGrid& grid);
 
-// Calls of more than was measured: the last row serves them, or other rows that are put behind these.
+// Which row serves calls larger than the largest measured size: the last one (kServed), or rows that the caller appends (kLeftOut).
 enum class Larger { kServed, kLeftOut };
-// Rows for jobs of this shape, with all times as comments. An algorithm serves up to half-way (of a factor) between
-// the last size at which it is the fastest and the next; one that is hardly slower than the next serves that, too.
+// Rows for jobs of this shape, with all times as comments. An algorithm serves sizes up to the geometric mean of the last size at which it
+// is the fastest and the next measured size. If it is hardly slower than the fastest at the next size, it serves that size too.
 std::string measuredTableText(const std::vector<MeasuredPoint>& points, const JobShape& job,
                               Larger larger = Larger::kServed);
 

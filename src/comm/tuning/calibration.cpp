@@ -15,16 +15,16 @@ namespace horing {
 namespace {
 
 constexpr size_t kSmallBytes = 8;
-constexpr int kCalibrationRounds = 3;  // of which the best counts: what others do on the machine only adds
-constexpr size_t kMostPairs = 3;       // of one class of links
+constexpr int kCalibrationRounds = 3;  // the fastest counts: other work on the machine only adds time
+constexpr size_t kMostPairs = 3;       // that are measured for one class of links
 constexpr int kAnswers = 9;
 constexpr int kCalibrationTimes = 2000;
-// In a group: of the size that most chunks have, for which there is room in the caches.
+// Large messages in a group have the size of most chunks, which fit into the caches.
 constexpr size_t kNearBytes = 256 << 10;
 
 struct Effort {
   size_t large_bytes;
-  double round_us;  // that a round may take; one exchange if that takes longer
+  double round_us;  // the time a round may take; a round is one exchange if the exchange takes longer
 };
 constexpr Effort effortOf(CalibrationEffort effort) {
   return effort == CalibrationEffort::kQuick ? Effort{1 << 20, 1000} : Effort{4 << 20, 50'000};
@@ -36,13 +36,13 @@ double microseconds(clockid_t clock) {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
-// Whom a rank sends to, and takes from; -1: it takes no part.
+// The ranks a rank sends to and receives from; -1 if it takes no part.
 struct Peers {
   int to = -1;
   int from = -1;
 };
 
-// A number of exchanges.
+// Several exchanges with the same peers.
 struct Round {
   Peers peers;
   size_t bytes = kSmallBytes;
@@ -56,7 +56,7 @@ struct Pair {
   int second;
 };
 
-// Some of them, the first and the last among them.
+// At most kMostPairs of the pairs, including the first and the last.
 std::vector<Pair> spread(const std::vector<Pair>& all) {
   if (all.size() <= kMostPairs) return all;
   std::vector<Pair> some;
@@ -64,12 +64,12 @@ std::vector<Pair> spread(const std::vector<Pair>& all) {
   return some;
 }
 
-// Who is bound to one core, and whether both are to the same.
+// Whether both ranks are bound to the same single core.
 bool shareOneCore(const HostIdentity& a, const HostIdentity& b) {
   return a.boot_id == b.boot_id && a.cpus == b.cpus && a.cpus.size() == 1;
 }
 
-// Neighbours in their group, but for those that share a core as long as there are others.
+// Pairs of neighbours in a group. Neighbours that share a core are used only if there are no others.
 std::vector<Pair> nearPairs(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
   const GroupMap& map = membership.job().map();
@@ -86,7 +86,7 @@ std::vector<Pair> nearPairs(const Communicator& communicator) {
   return spread(apart.empty() ? all : apart);
 }
 
-// In each group the first rank and the next that is bound to the same core, if there is one.
+// In each group, the first rank and the next rank that is bound to the same core, if there is one.
 std::vector<Pair> sameCorePairs(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
   std::vector<Pair> pairs;
@@ -102,7 +102,7 @@ std::vector<Pair> sameCorePairs(const Communicator& communicator) {
   return spread(pairs);
 }
 
-// Neighbours in their rail.
+// Pairs of neighbours in a rail.
 std::vector<Pair> farPairs(const GroupMap& map) {
   std::vector<Pair> pairs;
   for (int group = 1; group < map.groups(); ++group)
@@ -164,7 +164,7 @@ Peers Measurement::nearRing() const {
   return {members[(at + 1) % size], members[(at + size - 1) % size]};
 }
 
-// Along rails; ranks of larger groups that have none take no part.
+// A ring along each rail. Ranks of larger groups that have no rail take no part.
 Peers Measurement::farRing() const {
   const int rail = map_.localIndexOf(me_), groups = map_.groups(), group = map_.groupOf(me_);
   if (rail >= map_.smallestGroup()) return {};
@@ -194,16 +194,16 @@ Status Measurement::exchange(const Round& round) {
   return communicator_.exchange(std::span(transfers).first(count));
 }
 
-// Time of an exchange, or of a burst, by one clock or the other.
+// The time of an exchange or of a burst, by the round's clock.
 Result<double> Measurement::round(const Round& round) {
   if (round.peers.to < 0) return mostOfAll(communicator_, 0);
-  HORING_TRY(exchange({round.peers}));  // all of them are here
+  HORING_TRY(exchange({round.peers}));  // waits until all peers are here
   const double begun = microseconds(round.clock);
   for (int i = 0; i < round.times; ++i) HORING_TRY(exchange(round));
   return mostOfAll(communicator_, (microseconds(round.clock) - begun) / round.times);
 }
 
-// The first round makes the links and lets them settle, the second says how long the others may be.
+// The first round makes the links and lets them settle; the second determines the length of the others.
 Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) {
   const bool is_far = peers.to >= 0 && map_.groupOf(peers.to) != map_.groupOf(me_);
   HORING_TRY(round({.peers = peers, .times = is_far ? kSettlingTimes : 1}).status());
@@ -224,8 +224,8 @@ bool Measurement::mayShareCore(const Pair& pair) const {
          membership_.job().kernels().at(boot_id).shares_cores;
 }
 
-// One pair after the other, all others asleep. Where a pair may have had to share a core it is slower for that, and its link is as
-// the others'.
+// Measures one pair after the other, while all other ranks sleep. A pair that may have shared a core is slower for that reason; its link is
+// taken to be like the others.
 Result<double> Measurement::timeOfEach(const std::vector<Pair>& pairs, size_t bytes, std::string& unequal) {
   std::vector<PairTime> times;
   bool may_share_core = false;
@@ -240,7 +240,7 @@ Result<double> Measurement::timeOfEach(const std::vector<Pair>& pairs, size_t by
   return time.us;
 }
 
-// Of a core: a rank that spins while it waits would have it all the time, so they block.
+// The time of a core per exchange. A rank that spins while it waits would use the core all the time, so the ranks block.
 Result<double> Measurement::handlingTime(const Peers& peers, size_t bytes) {
   const Choices before = communicator_.choices();
   Choices blocking = before;
@@ -251,7 +251,7 @@ Result<double> Measurement::handlingTime(const Peers& peers, size_t bytes) {
   return us;
 }
 
-// How long the second of a pair takes to answer: at once, or after it has waited so long that it has blocked. The median.
+// The median time the second rank of a pair takes to answer: without a pause, or after it has waited so long that it has blocked.
 Result<double> Measurement::answerTime(const Peers& pair, bool lets_block) {
   const WaitPolicy& policy = communicator_.choices().wait;
   const int pause_ms = lets_block ? static_cast<int>((policy.spin_ns + policy.yield_ns) / 1'000'000) + 2 : 0;
@@ -303,7 +303,7 @@ Status Measurement::readFar(MachineReadings& readings) {
   if (readings.sharing > 1) {
     HORING_ASSIGN(readings.far_shared_us, time(sharedPairs(), readings.large_bytes));
   }
-  // Most waits that last are for what comes from far.
+  // Most long waits are for messages from another group.
   HORING_ASSIGN(readings.wake_us, wakeTime(peersIn(pairs[0])));
   return {};
 }
@@ -361,18 +361,21 @@ Result<Calibration> calibrate(Communicator& communicator, CalibrationEffort effo
   return calibration;
 }
 
-Result<double> mostOfAll(Communicator& communicator, double mine) {
+Result<std::vector<double>> numbersOfAll(Communicator& communicator, double mine) {
   HORING_ASSIGN(const auto all, communicator.allGather(std::as_bytes(std::span(&mine, 1))));
-  double most = 0;
-  for (const std::vector<std::byte>& bytes : all) {
-    double theirs = 0;
-    if (bytes.size() != sizeof theirs)
-      return makeStatus(Code::kRemoteError, "a rank measures something else: expected %zu bytes, got %zu",
-                        sizeof theirs, bytes.size());
-    std::memcpy(&theirs, bytes.data(), sizeof theirs);
-    most = std::max(most, theirs);
+  std::vector<double> numbers(all.size());
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].size() != sizeof mine)
+      return makeStatus(Code::kRemoteError, "rank %zu measures something else: expected %zu bytes, got %zu",
+                        rank, sizeof mine, all[rank].size());
+    std::memcpy(&numbers[rank], all[rank].data(), sizeof mine);
   }
-  return most;
+  return numbers;
+}
+
+Result<double> mostOfAll(Communicator& communicator, double mine) {
+  HORING_ASSIGN(const std::vector<double> all, numbersOfAll(communicator, mine));
+  return std::max(0.0, *std::max_element(all.begin(), all.end()));
 }
 
 Result<MachineModel> shareMachine(Communicator& communicator, const Result<MachineModel>& mine) {

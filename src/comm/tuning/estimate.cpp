@@ -9,9 +9,9 @@ namespace horing {
 
 namespace {
 
-// What is larger goes on as it did up to here, so that a simulation takes little time.
+// The times of larger calls are extrapolated from here, so that a simulation takes little time.
 constexpr uint64_t kMostSimulatedBytes = 16 << 20;
-constexpr int64_t kMostWork = 3'000'000;  // of one simulation: Question::most_work
+constexpr int64_t kMostWork = 3'000'000;  // the limit of one simulation (Question::most_work)
 
 MachineModel machineOf(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
@@ -40,14 +40,14 @@ Result<double> collectiveUs(const Communicator& communicator, const CallSpec& sp
   if (question.bytes == 0 || question.machine.ranks() == 1) return 0.0;
   const Algorithm* const algorithm =
       communicator.selector().select(spec.collective, question.bytes).algorithm;
-  // What reads and writes peers' memory is a direct exchange without copies.
+  // An algorithm that reads and writes peers' memory is simulated as a direct exchange without copies.
   question.algorithm = algorithm->reachesPeers() ? "direct" : algorithm->name;
   question.ranks = Ranks::kOneNodeIfLikely;
   question.most_work = kMostWork;
   return simulatedUs(question);
 }
 
-// On its line, one after another in each direction; that to the own rank takes no time.
+// The transfers follow one another on the rank's line, in each direction. A transfer to the rank itself takes no time.
 double transfersUs(const Communicator& communicator, std::span<const Transfer> transfers) {
   const Membership& membership = communicator.membership();
   const MachineModel machine = machineOf(communicator);

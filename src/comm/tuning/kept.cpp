@@ -1,7 +1,5 @@
 #include "comm/tuning/kept.h"
 
-#include <sys/utsname.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -14,9 +12,6 @@ namespace horing {
 
 namespace {
 
-// What is predicted for one machine by a library with another number may differ: to be raised when the simulator, or what is measured
-// for it, changes.
-constexpr int kModelVersion = 5;
 constexpr size_t kMostHosts = 8;
 std::string cpuModel() {
   std::ifstream file("/proc/cpuinfo");
@@ -26,12 +21,7 @@ std::string cpuModel() {
   return "a CPU without a name";
 }
 
-std::string kernelRelease() {
-  utsname names{};
-  return ::uname(&names) == 0 ? printable(names.release, 60) : "";
-}
-
-// "node-#": the hosts of a cluster are numbered, and a job gets others of them each time.
+// "node-#": the hosts of a cluster are numbered, and a job gets different hosts each time.
 std::string withoutNumbers(const std::string& host) {
   std::string kind;
   for (const char letter : printable(host, 60)) {
@@ -41,9 +31,10 @@ std::string withoutNumbers(const std::string& host) {
   return kind;
 }
 
-// Links of other speeds are another machine, which nothing that a rank sees of horing-run's emulated ones tells.
+// Links of different speeds make a different machine. A rank cannot see the speed of horing-run's emulated links elsewhere, so it is read
+// from the environment.
 std::string emulatedLinks() {
-  const char* const rates = std::getenv("HORING_RUN_RATES_MBIT");  // where they differ
+  const char* const rates = std::getenv("HORING_RUN_RATES_MBIT");  // set if the rates differ
   const char* const rate = rates ? rates : std::getenv("HORING_RUN_RATE_MBIT");
   const char* const names = std::getenv("HORING_RUN_INTERFACES");
   if (!rate || !names) return "";
@@ -59,7 +50,7 @@ std::string joined(const Words& words) {
 
 }  // namespace
 
-// What a collective takes depends on all of this, and hardly on which of a cluster's hosts a job gets.
+// The time of a collective depends on all of this, and hardly on which hosts of a cluster a job gets.
 KeptFor keptFor(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
   const Job& job = membership.job();
@@ -80,21 +71,20 @@ KeptFor keptFor(const Communicator& communicator) {
   const Config& c = membership.options().config;
   const auto number = [](int64_t value) { return static_cast<long long>(value); };
   return {
-      formatString(
-          "%d groups of %d to %d ranks by %s, on %zu hosts like %s (%s%s%s); %d cores, a rank may use "
-          "%zu to %zu, ranks per core %s; slots %lld %lld %lld of %lld bytes%s",
-          map.groups(), map.smallestGroup(), map.largestGroup(), joined(transports).c_str(), kernels.size(),
-          joined(hosts).c_str(), cpuModel().c_str(), rail.empty() ? "" : ", ", printable(rail, 80).c_str(),
-          least_cores, least_cpus, most_cpus, ranksPerCoreText(job.shape().ranks_per_core), number(c.window),
-          number(c.slots), number(c.socket_slots), number(c.slice_bytes), emulatedLinks().c_str()),
-      formatString("model %d, table %016llx, kernel %s", kModelVersion,
-                   static_cast<unsigned long long>(SelectionTable::builtIn().digest()),
-                   kernelRelease().c_str())};
+      keptShapeText(job.shape(), map.smallestGroup()) +
+          formatString(
+              "by %s, on %zu hosts like %s (%s%s%s); %d cores, a rank may use %zu to %zu; slots %lld %lld "
+              "%lld of %lld bytes%s",
+              joined(transports).c_str(), kernels.size(), joined(hosts).c_str(), cpuModel().c_str(),
+              rail.empty() ? "" : ", ", printable(rail, 80).c_str(), least_cores, least_cpus, most_cpus,
+              number(c.window), number(c.slots), number(c.socket_slots), number(c.slice_bytes),
+              emulatedLinks().c_str()),
+      keptVersions()};
 }
 
 void keepUnlessKnown(const Communicator& communicator, const std::string& table) {
   const Membership& membership = communicator.membership();
-  // Nothing is written for a user who did not ask for it.
+  // Nothing is written unless the user asked for it.
   const Config& config = membership.options().config;
   if (config.cache_dir.empty() || config.cache_dir == kNoCache || config.selection != kSelectionAuto) return;
   const KeptTables kept(config.cache_dir);
@@ -106,7 +96,7 @@ void keepUnlessKnown(const Communicator& communicator, const std::string& table)
   if (status.ok()) {
     log.info("init", "later jobs like this one choose by %s", kept.pathFor(what).c_str());
   } else {
-    log.warn("init", "what was measured is not kept (HORING_CACHE_DIR=off: nothing is): %s",
+    log.warn("init", "the measurements are not kept (HORING_CACHE_DIR=off: none are): %s",
              status.message().c_str());
   }
 }
@@ -119,7 +109,7 @@ KeptTable findKept(const Communicator& communicator, bool measures) {
   const Result<std::optional<SelectionTable>> found = kept.find(what);
   const Log& log = membership.log();
   if (found.ok() && found.value()) {
-    log.info("init", "what was measured chooses: %s", path.c_str());
+    log.info("init", "the measurements select algorithms: %s", path.c_str());
     return {found.value()->text(), path};
   }
   const std::string why = found.ok() ? "nothing was measured for " + what.job

@@ -1,5 +1,5 @@
 #pragma once
-// What was measured for jobs like this one is kept for later ones, and found again.
+// Stores the table that was measured for a job, and finds it again for later jobs that are like it.
 #include <string>
 
 #include "comm/communicator.h"
@@ -7,18 +7,18 @@
 
 namespace horing {
 
-// Jobs like this one. Its versions are those of this machine and library.
+// Describes the jobs that are like this one. Its versions are the versions of this machine and library.
 KeptFor keptFor(const Communicator& communicator);
 
-// Of rank 0. What was measured in a hurry does not take the place of what horing-tune measured.
+// Rank 0 only. A quickly measured table does not replace one that horing-tune measured.
 void keepUnlessKnown(const Communicator& communicator, const std::string& table);
 
-// A table, and where it was found; both empty: nothing is kept, and the log says why.
+// A table, and where it was found. Both are empty if no table is stored; the log says why.
 struct KeptTable {
   std::string text;
   std::string path;
 };
-// Of rank 0. `measures`: whether it is measured now where nothing is kept.
+// Rank 0 only. `measures`: whether the job measures now if no table is stored.
 KeptTable findKept(const Communicator& communicator, bool measures);
 
 }  // namespace horing

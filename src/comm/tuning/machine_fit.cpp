@@ -7,7 +7,7 @@ namespace horing {
 
 namespace {
 
-// Fewer digits than noise has: for people.
+// Rounds away the digits that are noise, for readability.
 double rounded(double value) {
   if (value <= 0 || !std::isfinite(value)) return 0;
   const double unit = std::pow(10, std::floor(std::log10(value)) - 3);
@@ -22,22 +22,22 @@ double microsecondsAt(double bytes, double gbytes_per_s) {
   return gbytes_per_s > 0 ? bytes / gbytes_per_s / 1000 : 0;
 }
 
-// What bytes took of a reading. Where noise made what they took without nearly as long, at least half of it.
+// The part of a reading that its bytes took. If noise made the reading without bytes nearly as long, at least half of the reading.
 double bytesTime(double with_us, double without_us) {
   return std::max(with_us - without_us, with_us / 2);
 }
 
-// Of the time of an exchange that its steps take at least, whatever noise made of a burst.
+// The smallest part of an exchange's time that its steps are taken to need, however noise distorted a burst.
 constexpr double kLeastStep = 0.05;
-// What one exchange of a burst takes of a core; all of its time where there is no burst.
+// The time of a core that one exchange of a burst takes; the whole time of the exchange if no burst was measured.
 double stepTime(double small_us, double burst_us) {
   if (burst_us <= 0) return small_us;
   return std::max((burst_us - small_us) / (kBurst - 1), kLeastStep * small_us);
 }
 
-// By how much a pair is slower than the median because of its link.
+// A pair that is slower than the median by this factor has a slower link.
 constexpr double kUnequal = 1.5;
-// By how much pairs that run at once must be slower than one alone for their line to be one.
+// Pairs that run at once share a line if they are slower than one pair alone by this factor.
 constexpr double kSharedLine = 1.5;
 
 }  // namespace
@@ -52,10 +52,11 @@ TimeOfPairs timeOfPairs(std::vector<PairTime> pairs) {
                        slowest.second, slowest.us, pairs.size(), median_us)};
 }
 
-// What a core spends on an exchange in a burst is no more than it has to: the rest of what one by itself takes is latency. Where ranks
-// outnumber cores, the cores are busy all through the readings of crowds, so that an exchange has cost cores / ranks of its time: its
-// steps, and a turn, for each rank waits once. Between groups it costs more there than in a burst, whose messages share calls of the
-// kernel, but hardly more than all that two ranks take alone. Elsewhere neither can be told from latency, and need not be.
+// In a burst a core spends only the necessary time on an exchange; the rest of the time of a single exchange is latency. If there are more
+// ranks than cores, the cores are busy all through the readings of crowds, so an exchange costs cores / ranks of its time: its steps, and
+// one turn, because each rank waits once. Between groups an exchange costs more in a crowd than in a burst, whose messages share system
+// calls, but hardly more than the whole time of two ranks alone. If there are enough cores, neither cost can be told from latency, and it
+// need not be.
 MachineModel fitMachine(const MachineReadings& readings) {
   MachineModel machine;
   machine.nodes = readings.groups;
@@ -77,13 +78,14 @@ MachineModel fitMachine(const MachineReadings& readings) {
   machine.step_us = rounded(near_us / 2);
   machine.inside.latency_us = rounded(readings.near_small_us - near_us);
   machine.fold_gbytes_per_s = rounded(readings.fold_gbytes_per_s);
-  // Into the slot and out of it; a copy moves two thirds of what a fold does. What a message takes beyond that is the way between cores.
+  // Two copies, into the slot and out of it; a copy moves two thirds of the bytes that a fold moves. The remaining time of a message is the
+  // way between cores.
   const double near_bytes_us = bytesTime(readings.near_large_us, readings.near_small_us);
   const double copies_us =
       std::min(near_bytes_us, microsecondsAt(2 * near_bytes, 1.5 * readings.fold_gbytes_per_s));
   machine.copy_gbytes_per_s = rounded(gbytesPerSecond(2 * near_bytes, copies_us));
   machine.inside.cpu_gbytes_per_s = rounded(gbytesPerSecond(2 * near_bytes, near_bytes_us - copies_us));
-  // Two ranks of one core do the work of both one after the other.
+  // Two ranks on one core do their work one after the other.
   machine.same_core_cpu_gbytes_per_s = machine.inside.cpu_gbytes_per_s;
   if (readings.same_core_large_us > 0) {
     const double bytes_us = bytesTime(readings.same_core_large_us, readings.same_core_small_us) / 2;

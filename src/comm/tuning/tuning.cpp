@@ -1,23 +1,25 @@
 #include "comm/tuning/tuning.h"
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "comm/description.h"
 #include "comm/tuning/calibration.h"
+#include "comm/tuning/group_rates.h"
 #include "comm/tuning/kept.h"
+#include "selection/group_shares.h"
 #include "selection/model_selection.h"
+#include "selection/selection.h"
 
 namespace horing {
 
 namespace {
 
-// That measure themselves: to predict for more takes rank 0 longer than users expect of a start.
-constexpr int kMostMeasuredRanks = 256;
 // The part of the ranks' deadline that rank 0 may spend on predictions while they wait for it.
 constexpr int kPredictingPart = 4;
-// Rank 0's word instead of a table, which it cannot be.
+// Rank 0 sends this text instead of a table; no table has this text.
 constexpr const char* kMeasureFirst = "measure";
 
 class Tuning {
@@ -30,12 +32,14 @@ class Tuning {
   bool isFirst() const { return membership_.rank() == 0; }
   bool measuresItself() const;
   Status learnMachine();
+  Status learnRates();
+  Status learnAlgorithms();
   Status chooseByModel();
   Status chooseByKept();
   // Rank 0's text on every rank.
   Result<std::string> textOfFirst(const std::string& text);
   void learned(const MachineModel& machine);
-  // Where it is empty the ranks keep the table that they have.
+  // If the text is empty, the ranks keep their table.
   Status chooseByText(const std::string& text, std::string found_at);
 
   Communicator& communicator_;
@@ -44,6 +48,11 @@ class Tuning {
 };
 
 Status Tuning::run() {
+  HORING_TRY(learnAlgorithms());
+  return measuresItself() || config_.calibrate == kCalibrateAlways ? learnRates() : Status();
+}
+
+Status Tuning::learnAlgorithms() {
   const bool by_model = selectsByModel(config_);
   if (by_model && config_.calibrate == kCalibrateNever) return modelNeedsMachine();
   if (by_model || config_.calibrate == kCalibrateAlways || readsMachine(config_)) HORING_TRY(learnMachine());
@@ -51,13 +60,13 @@ Status Tuning::run() {
   return membership_.job().first().keeps_tables || measuresItself() ? chooseByKept() : Status();
 }
 
-// Inside a node the built-in table is better than predictions (selection/README.md), so that there is nothing to measure for.
+// Inside a node the built-in table is better than predictions (selection/README.md), so a measurement would be of no use.
 bool Tuning::measuresItself() const {
   return membership_.job().first().measures && membership_.job().map().groups() > 1 &&
          membership_.ranks() <= kMostMeasuredRanks;
 }
 
-// Rank 0's measurement, or its file, on every rank.
+// Brings rank 0's measurement, or its file, to every rank.
 Status Tuning::learnMachine() {
   if (communicator_.choices().machine) return {};
   if (!readsMachine(config_)) {
@@ -78,7 +87,33 @@ Status Tuning::learnMachine() {
   return {};
 }
 
-// Rank 0 predicts, and every rank reads its table: so they choose alike, whatever each would have worked out.
+// Not for reproducible reductions, nor where a table decides, nor for children, which got their parent's machine, nor for a communicator
+// that is made again and got its shares. Kernels run no shares, so that ranks with GPUs would lose HO-Ring.
+Status Tuning::learnRates() {
+  const CommunicatorOptions& options = membership_.options();
+  if (membership_.job().map().groups() > kMostUnequalGroups) return {};
+  if (config_.reproducible || config_.selection != kSelectionAuto || options.machine || options.shares)
+    return {};
+  const std::span<const HostIdentity> ranks = membership_.job().identities();
+  if (std::any_of(ranks.begin(), ranks.end(), [](const HostIdentity& rank) { return rank.gpu.has_value(); }))
+    return {};
+  HORING_ASSIGN(const std::vector<double> rates, measureGroupRates(communicator_));
+  Choices choices = communicator_.choices();
+  choices.shares = sharesByRate(rates);
+  if (!choices.shares) return {};
+  if (isFirst()) {
+    const double most = *std::max_element(rates.begin(), rates.end());
+    std::string text;
+    for (const double rate : rates) text += formatString(" %.0f %%", 100 * rate / most);
+    membership_.log().info(
+        "init", "the links of groups differ in speed, large all-reduces follow it (ho_shares); by group:%s",
+        text.c_str());
+  }
+  communicator_.choose(std::move(choices));
+  return {};
+}
+
+// Rank 0 predicts, and every rank reads rank 0's table, so that all ranks make the same choices.
 Status Tuning::chooseByModel() {
   std::string text;
   if (isFirst()) {
@@ -99,7 +134,7 @@ Status Tuning::chooseByModel() {
   return chooseByText(first, "");
 }
 
-// Rank 0 looks, and every rank reads what it found. Whatever is wrong with that, the built-in table chooses.
+// Rank 0 looks for a stored table, and every rank reads the one it found. If anything is wrong with that table, the built-in table chooses.
 Status Tuning::chooseByKept() {
   KeptTable kept;
   if (isFirst()) {
@@ -146,7 +181,7 @@ Result<std::unique_ptr<Communicator>> createTuned(CommunicatorOptions options) {
   const Status tuned = Tuning(*made).run();
   if (!tuned.ok()) {
     if (failed_rank) *failed_rank = made->membership().control().failedRank();
-    // The others need not wait for the deadline to hear of it.
+    // Tells the other ranks, so that they need not wait for the deadline.
     made->membership().control().announceError(tuned);
     return tuned;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// The last part of making a communicator: it learns of its machine, and chooses algorithms by that, as its settings say. It sends
-// messages, so it sees a communicator as any user does.
+// The last part of making a communicator: it measures or looks up its machine and chooses algorithms accordingly, as its settings say.
+// Tuning sends messages, so it uses a communicator as any user does.
 #include <memory>
 #include <string>
 
@@ -8,10 +8,10 @@
 
 namespace horing {
 
-// Communicator::create() and that. Collective.
+// Communicator::create(), then tuning. Collective.
 Result<std::unique_ptr<Communicator>> createTuned(CommunicatorOptions options);
 
-// Not while a call runs, and the same on every rank: from now on this table chooses. `found_at`: as in Choices.
+// From now on this table chooses. To be called while no call runs, with the same table on every rank. `found_at`: as in Choices.
 void chooseBy(Communicator& communicator, SelectionTable table, std::string found_at = "");
 
 }  // namespace horing

@@ -26,7 +26,7 @@ std::vector<Flow> flowsOf(std::span<const Transfer> transfers) {
       flow->flow.number = number;
       flow->flow.sends = sends;
     }
-    // Kernels only read what is sent.
+    // Kernels only read the send buffers.
     flow->messages.push_back(
         {sends ? const_cast<std::byte*>(transfer.input) : transfer.output, transfer.bytes});
   }
@@ -85,8 +85,8 @@ std::vector<ExchangeCall> BoundExchange::prepare(std::span<const Transfer> trans
     longest = std::max(longest, flow.messages.size());
     total += flow.messages.size();
   }
-  // Where the messages between two ranks are in one group at both: whichever of all is the first that is not through, both its ends are
-  // at a kernel that has it, for those before it are through.
+  // No deadlock if both ranks have the messages in one group: consider the first unfinished message. All earlier ones are done, so both
+  // ends are at the kernel that has it.
   const size_t most = total <= kMaxMessages ? longest : kMaxMessages / flows.size();
   std::vector<ExchangeCall> calls;
   for (size_t begin = 0; begin < longest; begin += most) {
@@ -133,8 +133,8 @@ Status BoundExchange::outcome(ExchangeFailure* where) const {
         (failure.call & kInGraph) == 0 ? "" : ", or made it outside of a graph and is on another node");
   const std::string came =
       failure.found == ExchangeFailure::kNoMessage
-          ? std::string("and what came is of another operation")
-          : formatString("and one of %llu bytes came", static_cast<unsigned long long>(failure.found));
+          ? std::string("and the message is of another operation")
+          : formatString("and one of %llu bytes arrived", static_cast<unsigned long long>(failure.found));
   return makeStatus(
       Code::kInvalidUsage,
       "%s was expected, %s: sends and receives between two ranks meet in the order of their calls, "

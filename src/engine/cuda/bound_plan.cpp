@@ -6,8 +6,8 @@ namespace horing::cuda {
 
 namespace {
 
-// Slices are for messages: without one they would only cost barriers. And each slice more of a step takes a block as long as some 100 KiB
-// of data (H200, `interpreter` in bench/cuda/README.md), so they are as large as slots, but for what goes down or up a tree.
+// Slices only help with messages; otherwise they cost barriers. Each further slice of a step costs a block as much time as some 100 KiB of
+// data (H200, `interpreter` in bench/cuda/README.md), so slices are as large as slots, except in trees.
 Slicing slicingFor(Collective collective, size_t largest, size_t element_bytes,
                    const BoundPlanSettings& settings, bool has_messages) {
   constexpr size_t kSmallestSliceOfTree = 32 << 10;
@@ -23,7 +23,7 @@ Result<T*> place(Memory& memory, const std::vector<T>& items) {
   return place(memory, std::span<const T>(items));
 }
 
-// What each lane has of something, `most` at most, each in as much room.
+// An array with `most` entries for each lane.
 template <class T>
 std::vector<T> sideBySide(const std::vector<ImageLane>& lanes, std::vector<T> ImageLane::*items,
                           int32_t most) {
@@ -50,7 +50,7 @@ Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const Boun
   const PlanImage image = PlanImage::make(schedule, rank_of_position, block_of_position);
   if (image.reaches_peers && (!settings.in_one_launch || schedule.ranks > kMaxCallsOfLaunch))
     return makeStatus(Code::kInvalidArgument,
-                      "kernels reach for buffers of those ranks alone that one launch serves, %d at most",
+                      "kernels can reach the buffers only of ranks that one launch serves, %d at most",
                       kMaxCallsOfLaunch);
   if (const int32_t most = mostOfALane(image.lanes, &ImageLane::ports); most > kMaxPortsOfLane)
     return makeStatus(Code::kInvalidUsage,
@@ -62,6 +62,22 @@ Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const Boun
   plan->view_.abort = abort;
   HORING_TRY(plan->upload(image, ports));
   return plan;
+}
+
+// The sizes of the arrays that make() and upload() place.
+BoundPlan::Needs BoundPlan::needsOf(const PlanImage& image, int32_t parts, int32_t ranks) {
+  const auto most = [&](auto items) { return static_cast<size_t>(mostOfALane(image.lanes, items)); };
+  const size_t lanes = image.lanes.size(), blocks = lanes * static_cast<size_t>(parts);
+  const size_t sizes[] = {static_cast<size_t>(ranks) * sizeof(int32_t),
+                          lanes * sizeof(int32_t),
+                          lanes * most(&ImageLane::steps) * sizeof(ImageStep),
+                          lanes * most(&ImageLane::sources) * sizeof(ImageSource),
+                          blocks * sizeof(LaneRecord),
+                          sizeof(Failure),
+                          blocks * most(&ImageLane::ports) * sizeof(Port*)};
+  Needs needs{0, blocks};
+  for (const size_t size : sizes) needs.bytes += Memory::roomOf(std::max<size_t>(size, 1));
+  return needs;
 }
 
 Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
@@ -125,7 +141,7 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));
   ready.element_bytes = static_cast<uint32_t>(element_bytes);
   ready.scale.factor = call.op == RedOp::kAvg ? Factor{.number = 1.0 / schedule_.ranks} : call.factor;
-  // The kernel reads it: the host may not reach it, and a graph's replays shall see what is there then.
+  // The kernel reads the factor: the host may not be able to, and replays of a graph must see the current value.
   if (call.op == RedOp::kPreMulSum) ready.scale.factor_at = call.factor_at;
   ready.scale.ranks = schedule_.ranks;
   ready.digest = digestOf(call, schedule_);

@@ -1,31 +1,32 @@
 #pragma once
-// Carries the messages of a queue between a kernel and its host on, over a connection to another rank: so kernels talk to ranks
-// whose memory they do not reach, and know nothing of it.
+// Forwards the messages of a queue between a kernel and its host over a connection to another rank, so that kernels can communicate with
+// ranks whose memory they cannot reach, without knowing it.
 //
-// The queue lies in pinned memory, or its slots in that of the GPU, where adapters alone reach them; here is its other end. Nothing is
-// kept from call to call but counters that only grow, and messages say themselves whose they are: a graph may replay kernels, and no
-// call of the host is needed. A queue has a connection of its own, so none can hold up another.
+// The queue is in pinned memory, or its slots are in GPU memory, which only adapters access. The bridge is the queue's other end. Its only
+// state is monotonic counters, and messages carry their own tags: a graph may replay kernels without a host call. Each queue has its own
+// connection, so no queue can block another.
 //
-// Where the transport allows it, slots of the queue are those of the connection, and the host copies nothing: a kernel's slot is free
-// again once the kernel over there has read its message. Else messages are copied between both.
+// If the transport allows it, the connection uses the queue's slots in place, and the host copies nothing: a kernel's slot is free again
+// once the remote kernel has read the message. Otherwise messages are copied between the queue and the connection.
 //
-// Whoever drives the transport polls. A connection that fails has no slot to give and no message to show: its link tells why.
+// The thread that drives the transport polls the bridge. A failed connection has no free slot and no message; its link has the error.
 #include "engine/cuda/queue.h"
 #include "engine/host/plan.h"
+#include "transport/callers_slots.h"
 #include "transport/transport.h"
 
 namespace horing::cuda {
 
-// Slots of the connection are as large as those of the queue; as many, too, where they are to be the same. Nobody has used either yet.
+// The connection's slots have the size of the queue's slots and, if used in place, the same number. Both are unused so far.
 class OutgoingBridge {
  public:
-  // `end`: the receiving one, of a queue into which a kernel sends.
+  // `end`: the receiving end of a queue into which a kernel sends.
   OutgoingBridge(const Port& end, Sender& sender, MemoryOf slots = MemoryOf::kHost);
-  // Slots are the connection's; those of a GPU must be.
-  bool isInPlace() const { return in_place_; }
-  // Sends on what there is room for. True if something moved.
+  // Whether the connection uses the queue's slots; required for slots in GPU memory.
+  bool isInPlace() const { return callers_ != nullptr; }
+  // Forwards as many messages as there is room for. True if any moved.
   bool poll();
-  // All that kernels have sent so far will arrive without further help.
+  // Whether everything that kernels have sent so far will arrive without further polling.
   bool flushed() { return !end_.canReceive() && sender_.flushed(); }
 
  private:
@@ -33,18 +34,18 @@ class OutgoingBridge {
 
   Port end_;
   Sender& sender_;
-  const bool in_place_;
+  CallersSlotsSender* const callers_;  // null: messages are copied
   uint64_t released_ = 0;
 };
 
 class IncomingBridge {
  public:
-  // `end`: the sending one, of a queue from which a kernel receives.
+  // `end`: the sending end of a queue from which a kernel receives.
   IncomingBridge(const Port& end, Receiver& receiver, MemoryOf slots = MemoryOf::kHost);
-  bool isInPlace() const { return in_place_; }
-  // Hands the kernel what there is room for. True if something moved.
+  bool isInPlace() const { return callers_ != nullptr; }
+  // Hands the kernel as many messages as there is room for. True if any moved.
   bool poll();
-  // Not ok: messages that have come cannot be handed over.
+  // Error: received messages cannot be handed to the kernel.
   const Status& status() const { return status_; }
   bool flushed() const { return receiver_.flushed(); }
 
@@ -55,12 +56,12 @@ class IncomingBridge {
   Port end_;
   Receiver& receiver_;
   const MemoryOf slots_;
-  const bool in_place_;
+  CallersSlotsReceiver* const callers_;  // null: messages are copied
   uint64_t released_ = 0;
   Status status_;
 };
 
-// What carries all queues between two ranks has a channel for each channel and part; of one link no more than these.
+// A bridge uses one channel for each channel and part; one link has at most this many parts.
 inline constexpr int32_t kMaxPartsOfLink = kMaxLinkChannels / kLinkChannels;
 constexpr int bridgeChannel(int32_t channel, int32_t part) {
   return part * kLinkChannels + channel;

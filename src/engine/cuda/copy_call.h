@@ -1,8 +1,8 @@
 #pragma once
-// Copies that the host asks a kernel for while it runs, between memory of the GPU and pinned memory: what such a kernel gets.
+// The arguments of a kernel that copies between GPU memory and pinned memory on request of the host.
 //
-// A driver may keep its own copies until a stream has ended that waits for them. So the kernel runs on that very stream, and asking it
-// takes no call of the driver.
+// The driver may delay its own copies until a stream that waits for them is idle: a deadlock. So the kernel runs on that stream, and a
+// request needs no driver call.
 #include <cstddef>
 #include <cstdint>
 
@@ -18,19 +18,19 @@ struct alignas(64) CopyCount {
   uint64_t value = 0;
 };
 
-// By value. What it points to is pinned. Counts only grow, over all kernels; kernels that have the same run one after the other.
+// Passed by value. Pointers are to pinned memory. Counters are monotonic over all kernels; kernels that share counters run one at a time.
 //
-// All blocks serve each request, a share each, in the order of the requests.
+// All blocks share each request, in the order of the requests.
 struct CopyCall {
   const CopyCount* posted = nullptr;      // requests; written by the host
-  CopyCount* done = nullptr;              // [block], of them; written by the block
+  CopyCount* done = nullptr;              // [block]: requests done; written by the block
   const CopyRequest* requests = nullptr;  // [count % room]
-  uint32_t room = 1;                      // for those that are not done
-  int32_t blocks = 1;                     // of the grid
-  // The kernel ends when `reached` is `last` or more, as a signed difference. The host sees to it that nothing is left to do then, ...
+  uint32_t room = 1;                      // pending requests, at most
+  int32_t blocks = 1;                     // blocks of the grid
+  // The kernel ends when `reached` is `last` or more, as a signed difference. The host ensures that no request is pending then, ...
   const uint32_t* reached = nullptr;
   uint32_t last = 0;
-  // ... or sets this flag before: what is left shall not be done by a later kernel either, for the memory may be gone.
+  // ... or sets this flag first: later kernels must not serve pending requests either, since the memory may be freed.
   const uint32_t* ended = nullptr;
 };
 

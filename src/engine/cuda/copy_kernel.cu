@@ -2,7 +2,7 @@
 #include "engine/cuda/copy_run.h"
 #include "engine/cuda/device_block.cuh"
 
-// Under the name of kCopyKernel.
+// The name is kCopyKernel.
 extern "C" __global__ void __launch_bounds__(horing::cuda::kCopyThreads)
     horing_copy(const __grid_constant__ horing::cuda::CopyCall call) {
   using namespace horing::cuda;

@@ -1,16 +1,16 @@
 #pragma once
-// Serves what the host asks for (engine/cuda/copy_call.h), one request after the other, each block its share.
+// Serves the host's copy requests (engine/cuda/copy_call.h) in order; each block copies its share.
 //
-// One thread looks, since each look crosses PCIe; all of them move what it finds.
+// One thread polls, since each poll crosses PCIe; all threads copy.
 //
-// Block: as in lane.h, with CopyShared, and nap(), between two looks.
+// Block: as in lane.h, with CopyShared, and nap() between two polls.
 #include "base/quotient.h"
 #include "engine/cuda/copy_call.h"
 #include "engine/cuda/fold_body.h"
 
 namespace horing::cuda {
 
-// What the one thread tells the others of its block.
+// What the polling thread tells the other threads of its block.
 struct CopyShared {
   CopyRequest share;
   bool is_over;
@@ -45,7 +45,7 @@ class CopyRun {
   // Waits for the next request; false: there is none.
   HORING_DEVICE bool find(uint64_t done) {
     for (;;) {
-      // First: what is left when it is over is not done.
+      // Read first: requests that are pending at the end are not served.
       const uint32_t ended = loadFlag(call_.ended), reached = loadFlag(call_.reached);
       if (ended != 0 || static_cast<int32_t>(reached - call_.last) >= 0) return false;
       if (loadAcquire(&call_.posted->value) != done) break;
@@ -55,7 +55,7 @@ class CopyRun {
     return true;
   }
 
-  // Whole lines, where the request is aligned to them; of a short one some blocks have none.
+  // Whole cache lines if the request is aligned; blocks may have no share of a short request.
   HORING_DEVICE CopyRequest shareOf(const CopyRequest& request) const {
     constexpr uint64_t kLineBytes = 128;
     const uint64_t lines = quotientUp(request.bytes, kLineBytes);
@@ -65,7 +65,7 @@ class CopyRun {
   }
 
   const CopyCall& call_;
-  const int32_t number_;  // of the block
+  const int32_t number_;  // the number of the block
   uint64_t& done_;
   Block& block_;
   CopyShared& shared_;

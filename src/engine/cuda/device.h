@@ -1,6 +1,5 @@
 #pragma once
-// What code for GPUs needs of the machine, and the little that differs when any C++ compiler builds the same code for the host,
-// where tests run it with threads in the place of a GPU's.
+// Device primitives for kernels, with host versions: tests build the same code with a C++ compiler and run it with host threads.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,7 +7,7 @@
 #ifdef __CUDACC__
 #define HORING_DEVICE __device__
 #define HORING_UNROLL _Pragma("unroll")
-// Of a loop that mostly takes a round or two: copies of its body would only be more to run through.
+// For loops with mostly one or two iterations: unrolling would only add code.
 #define HORING_ROLLED _Pragma("unroll 1")
 #else
 #define HORING_DEVICE
@@ -18,8 +17,8 @@
 
 namespace horing::cuda {
 
-// Says of what does not lie in a block's shared memory that it does not. Else, where a kernel has the address from memory, each access
-// waits for those to shared memory before it, and these for it.
+// Marks a pointer as not in shared memory. Otherwise, if a kernel has loaded the address from memory, each access through it waits for
+// earlier accesses to shared memory, and the other way round.
 template <class T>
 HORING_DEVICE inline T* inGlobal(T* at) {
 #ifdef __CUDA_ARCH__
@@ -28,9 +27,9 @@ HORING_DEVICE inline T* inGlobal(T* at) {
   return at;
 }
 
-// Counters that one end advances and the other watches: in memory of this GPU, of a peer, or pinned memory of the host.
-// Acquire here pairs with storeRelease(), or storeFenced(), by the end that owns the counter. A block's threads that meet at a barrier
-// before one of them releases, or after one has acquired, are ordered with it (causality order of the PTX memory model).
+// Counters that one end advances and the other polls: in memory of this GPU, of a peer, or in pinned memory. Acquire here pairs with
+// storeRelease(), or storeFenced(), by the end that owns the counter. A block's threads that meet at a barrier before one of them releases,
+// or after one has acquired, are ordered with it (causality order of the PTX memory model).
 HORING_DEVICE inline uint64_t loadAcquire(const uint64_t* counter) {
 #ifdef __CUDA_ARCH__
   uint64_t value;
@@ -49,16 +48,16 @@ HORING_DEVICE inline void storeRelease(uint64_t* counter, uint64_t value) {
 #endif
 }
 
-// One fence for several counters, for it takes most of the time of a release (0.6 us on an H200): what this thread, and those that it
-// has met at a barrier, have written before releaseFence() is seen by whoever acquires what it stores by storeFenced() after it. For the
-// host, each store is a release of its own.
+// One fence for several counters, since the fence is most of a release's cost (0.6 us on an H200). Writes before releaseFence(), by this
+// thread and by threads that it met at a barrier, are visible to whoever acquires a value that it stores by storeFenced() afterwards. On
+// the host, each store is a release.
 HORING_DEVICE inline void releaseFence() {
 #ifdef __CUDA_ARCH__
   asm volatile("fence.acq_rel.sys;" ::: "memory");
 #endif
 }
 
-// The same for those who look from this GPU: 0.25 us on an H200.
+// The same at GPU scope: 0.25 us on an H200.
 HORING_DEVICE inline void releaseFenceOfGpu() {
 #ifdef __CUDA_ARCH__
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
@@ -73,8 +72,8 @@ HORING_DEVICE inline void storeFenced(uint64_t* counter, uint64_t value) {
 #endif
 }
 
-// A flag in memory of the host that ends the kernels of all ranks. Whoever acquires (loadFlagAcquire(), for the host alone) sees what
-// was written before it was set.
+// A flag in host memory that ends the kernels of all ranks. loadFlagAcquire(), for the host only, sees what was written before the flag was
+// set.
 HORING_DEVICE inline uint32_t loadFlag(const uint32_t* flag) {
 #ifdef __CUDA_ARCH__
   uint32_t value;
@@ -96,7 +95,7 @@ inline uint32_t loadFlagAcquire(const uint32_t* flag) {
   return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
-// Sets a flag in a block's shared memory, as any of its threads may before a barrier behind which all look at it.
+// Sets a flag in a block's shared memory. Any thread may do so before the barrier after which all threads read it.
 HORING_DEVICE inline void raiseFlag(bool* flag) {
 #ifdef __CUDA_ARCH__
   *flag = true;
@@ -105,7 +104,7 @@ HORING_DEVICE inline void raiseFlag(bool* flag) {
 #endif
 }
 
-// Sets `flag`, in memory of this GPU; true for the first who does.
+// Sets `flag`, in memory of this GPU; true for the first thread that does.
 HORING_DEVICE inline bool claim(uint32_t* flag) {
 #ifdef __CUDA_ARCH__
   return atomicExch(flag, 1u) == 0;
@@ -114,7 +113,7 @@ HORING_DEVICE inline bool claim(uint32_t* flag) {
 #endif
 }
 
-// What one load or store moves.
+// The unit of one load or store.
 struct alignas(16) Pack {
   uint32_t words[4];
 };

@@ -10,7 +10,7 @@ __device__ inline uint64_t globalTimerNs() {
   return now_ns;
 }
 
-// Two warps, so that the first can wait for what comes and the second for room, with a barrier of the hardware: 0 is the block's.
+// Two warps, so that the first can wait for messages and the second for room, with a hardware barrier; barrier 0 is the block's.
 class DeviceCrew {
  public:
   static constexpr bool kIsCrew = true;
@@ -25,7 +25,7 @@ class DeviceCrew {
   __device__ uint64_t nowNs() const { return globalTimerNs(); }
 };
 
-// `kThreads`: a constant, so that the packs of a tile are constants apart, which takes no registers.
+// `kThreads` is a constant, so that the packs of a tile have constant offsets, which need no registers.
 template <class Shared, int kThreads>
 class DeviceBlock {
  public:
@@ -36,7 +36,7 @@ class DeviceBlock {
   __device__ void sync() const { __syncthreads(); }
   __device__ bool any(bool value) const { return __syncthreads_or(value) != 0; }
   __device__ void pause() const {}
-  // Between looks at memory of the host, which others' copies and fences wait for.
+  // Between polls of host memory, which delay copies and fences.
   __device__ void nap() const { __nanosleep(500); }
   __device__ uint64_t nowNs() const { return globalTimerNs(); }
   __device__ static constexpr int32_t crews() { return kThreads / DeviceCrew::kThreads; }

@@ -8,9 +8,10 @@ namespace horing::cuda {
 
 namespace {
 
-constexpr int64_t kCopyMs = 60'000;  // of a few MiB, behind nothing else: the GPU is dead then
+constexpr int64_t kCopyMs =
+    60'000;  // timeout of a copy of a few MiB with nothing before it: the GPU is dead then
 
-// Copies go by a stream of its own, which waits for nothing that the program does.
+// Copies use a private stream, which waits for nothing of the program.
 class DeviceMemory final : public Memory {
  public:
   explicit DeviceMemory(std::shared_ptr<const CudaDevice> device)
@@ -45,7 +46,7 @@ class DeviceMemory final : public Memory {
   size_t bytes() const override { return arena_.bytes(); }
 
  private:
-  // With the context current.
+  // The context must be current.
   Status clear(std::span<std::byte> range) const {
     if (range.empty()) return {};
     HORING_TRY(api_.check(api_.memory_set(cudaAddress(range.data()), 0, range.size(), stream_),

@@ -6,8 +6,8 @@
 
 namespace horing::cuda {
 
-// Memory of one GPU, of the reserve (cuda/reserve.h), up to `most_bytes` in all, which is taken at once: later no allocation makes the driver wait for kernels
-// that wait for each other. Errors: kUnhandledCudaError.
+// Memory of one GPU from the reserve (cuda/reserve.h). Takes `most_bytes` at once, so that no later allocation makes the driver wait for
+// kernels that wait for each other. Errors: kUnhandledCudaError.
 Result<std::unique_ptr<Memory>> makeDeviceMemory(std::shared_ptr<const CudaDevice> device, size_t most_bytes);
 
 }  // namespace horing::cuda

@@ -1,8 +1,8 @@
 #pragma once
-// Sends and receives on a GPU: each block looks after some items at once, and moves a slot of every one that is ready, round by round.
+// Sends and receives on a GPU: each block serves several items concurrently, and in each round moves a slot of every item that is ready.
 //
-// A thread looks after the queues of its share of the block's items. What it finds ready all threads move; after a barrier, which
-// shows what they have written, it posts or releases.
+// Each thread polls the queues of its share of the block's items. All threads move the slots that are ready; after a barrier, which makes
+// their writes visible, the item's thread posts or releases.
 //
 // Block: as in lane.h, with ExchangeShared.
 #include "engine/cuda/exchange_call.h"
@@ -11,21 +11,21 @@
 
 namespace horing::cuda {
 
-// What the one thread that looks after an item knows of it.
+// The state of an item, kept by its thread.
 struct ExchangeItem {
-  Port port;                  // while the kernel runs
-  std::byte* data = nullptr;  // the item's part of its message at hand
-  uint64_t bytes = 0;         // of that
-  uint64_t done = 0;          // of these
+  Port port;                  // a copy while the kernel runs
+  std::byte* data = nullptr;  // the item's part of the current message
+  uint64_t bytes = 0;         // bytes of `data`
+  uint64_t done = 0;          // bytes done
   uint64_t tag = 0;           // of the message
-  int32_t message = -1;       // which of the flow's
+  int32_t message = -1;       // its index in the flow
   bool sends = false;
-  bool is_done = false;  // with all messages
+  bool is_done = false;  // all messages are done
 };
 
 struct ExchangeShared {
   ExchangeItem items[kMaxItemsOfBlock];
-  // What the threads of a block tell each other, for each of its items.
+  // Shared by the threads of a block, for each of its items.
   const std::byte* from[kMaxItemsOfBlock];
   std::byte* to[kMaxItemsOfBlock];
   uint32_t bytes[kMaxItemsOfBlock];
@@ -79,10 +79,10 @@ class ExchangeRun {
     mine = {};
     mine.sends = flow(number).sends;
     next(number);
-    // A flow may have fewer parts than others, and then no more ends of queues either.
+    // A flow with fewer parts has fewer ports.
     if (!mine.is_done) mine.port = *farPort(number);
   }
-  // To the next message of which it has a part; that of an empty one is its first.
+  // Moves on to the next message with this part; an empty message has its first part only.
   HORING_DEVICE void next(int32_t number) {
     ExchangeItem& mine = item(number);
     const ExchangeFlow& flow = this->flow(number);
@@ -101,7 +101,7 @@ class ExchangeRun {
     mine.is_done = true;
   }
 
-  // Whether it has a slot to move; then all of the block find it in shared memory.
+  // Whether it has a slot to move; publishes it to the block in shared memory.
   HORING_DEVICE bool findSlot(int32_t number) {
     ExchangeItem& mine = item(number);
     const auto bytes =
@@ -146,7 +146,7 @@ class ExchangeRun {
     moveBytes(shared_.to[item], shared_.from[item], shared_.bytes[item], block_);
   }
 
-  // One thread: whether there is nothing to wait for any more.
+  // One thread: whether to stop waiting.
   HORING_DEVICE bool mustEnd(Patience& patience) {
     const ExchangeView& view = call_.view;
     const Failure::Kind end =
@@ -155,7 +155,7 @@ class ExchangeRun {
     giveUp(end, firstLeft(), ExchangeFailure::kNoMessage);
     return true;
   }
-  // Others look after it, but not between these barriers.
+  // Other threads update it, but not between these barriers.
   HORING_DEVICE int32_t firstLeft() const {
     for (int32_t i = 0; i < items(); ++i)
       if (!item(i).is_done) return i;
@@ -170,12 +170,12 @@ class ExchangeRun {
     failure.expected = call_.messages[flow(number).first + item(number).message].bytes;
     failure.found = found;
     failure.call = call_.number;
-    // Last, as in lane.h.
+    // Written last, as in lane.h.
     storeFlag(&failure.kind, static_cast<uint32_t>(kind));
     storeFlag(call_.view.abort, 1);
   }
 
-  // Of this block.
+  // The number of items of this block.
   HORING_DEVICE int32_t items() const { return (call_.items() - number_ + call_.blocks - 1) / call_.blocks; }
   HORING_DEVICE int32_t itemOfCall(int32_t item) const { return number_ + item * call_.blocks; }
   HORING_DEVICE const ExchangeFlow& flow(int32_t item) const {
@@ -190,7 +190,7 @@ class ExchangeRun {
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(block_.threads()); }
 
   const ExchangeCall& call_;
-  const int32_t number_;  // of the block
+  const int32_t number_;  // the number of the block
   Block& block_;
   ExchangeShared& shared_;
 };

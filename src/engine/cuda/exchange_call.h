@@ -1,39 +1,39 @@
 #pragma once
-// The sends and receives of one group as a rank's kernel gets them: by value, as lane_call.h, and for the same reason.
+// The sends and receives of one group as arguments of a rank's kernel: by value, for the same reason as in lane_call.h.
 //
-// Between two ranks, the first send meets the first receive, and so on (engine/host/point_to_point.h). Their messages go through
-// the queues that lanes have to that rank, too: what both call between the two comes in the same order at both ends.
+// Between two ranks, the first send matches the first receive, and so on (engine/host/point_to_point.h). Messages share the queues that
+// lanes use to that rank, so both ends must order calls and messages alike.
 #include "engine/cuda/lane_call.h"
 
 namespace horing::cuda {
 
-// In memory of this GPU.
+// In GPU memory.
 struct ExchangeMessage {
   std::byte* data = nullptr;
   uint64_t bytes = 0;
 };
 
-// The messages in one direction between this rank and a peer, in their order.
+// The messages in one direction between this rank and a peer, in order.
 struct ExchangeFlow {
-  int32_t number = 0;  // of the view's ports
+  int32_t number = 0;  // index of the view's ports
   uint16_t first = 0;  // among the call's messages
   uint16_t message_count = 0;
   bool sends = false;
-  uint8_t parts = 1;  // of a message at most: for so many there are ports
+  uint8_t parts = 1;  // of a message, at most; the number of ports
 };
 inline constexpr int32_t kMaxFlows = 64;
 inline constexpr int32_t kMaxMessages = 192;
 
-// What a kernel that gives up leaves, as Failure does.
+// The failure record of a kernel that gives up, like Failure.
 struct ExchangeFailure {
   uint32_t claimed = 0;
-  uint32_t kind = 0;  // a Failure::Kind, written after all that follows
+  uint32_t kind = 0;  // a Failure::Kind, written last
   int32_t flow = -1;  // its number
   int32_t part = 0;
-  uint64_t expected = 0;                              // bytes of the message that it waited for, ...
-  uint64_t found = kNoMessage;                        // ... and of the one that came instead
+  uint64_t expected = 0;                              // bytes of the expected message, ...
+  uint64_t found = kNoMessage;                        // ... and of the message received instead
   uint64_t call = 0;                                  // ExchangeCall::number
-  static constexpr uint64_t kNoMessage = UINT64_MAX;  // none, or what no send sends
+  static constexpr uint64_t kNoMessage = UINT64_MAX;  // none, or not a valid message
 };
 
 // Port pointers: [flow number * cut.parts + part].
@@ -41,20 +41,21 @@ struct ExchangeView {
   Port* const* ports = nullptr;
   uint32_t* abort = nullptr;  // see PlanView
   ExchangeFailure* failure = nullptr;
-  uint64_t* runs = nullptr;      // of each block, in memory of the GPU; written by it alone
-  Activity* activity = nullptr;  // of each block; null: nobody wants to know
-  bool hosts_carry = true;       // some of its messages
-  PartCut cut;                   // of a message, of flows that have most parts: elements are bytes
+  uint64_t* runs = nullptr;      // per block, in GPU memory; written by the block only
+  Activity* activity = nullptr;  // per block; null: not needed
+  bool hosts_carry = true;       // proxies carry some messages
+  PartCut cut;                   // of a message, in flows with the most parts; elements are bytes
   uint64_t timeout_ns = UINT64_MAX;
 };
 
-// An *item* is a part of a flow. Items have blocks by turn; a block looks after all it has at once, so none of them waits for another.
+// An *item* is a part of a flow. Items are assigned to blocks in turn; a block serves all its items concurrently, so no item waits for
+// another.
 struct ExchangeCall {
   ExchangeView view;
   int32_t flow_count = 0;
-  int32_t used_parts = 1;  // of the largest message
-  int32_t blocks = 1;      // of the grid
-  uint64_t number = 0;     // for whoever asks which one failed
+  int32_t used_parts = 1;  // parts of the largest message
+  int32_t blocks = 1;      // blocks of the grid
+  uint64_t number = 0;     // identifies a failed call
   ExchangeFlow flows[kMaxFlows];
   ExchangeMessage messages[kMaxMessages];
 
@@ -63,7 +64,7 @@ struct ExchangeCall {
 inline constexpr int32_t kMaxItemsOfBlock = 64;
 static_assert(sizeof(ExchangeCall) <= 4096, "what every GPU takes as a kernel's parameters");
 
-// What a slot of a message says, so that a receiver can name the difference; those of lanes are mixed bits.
+// The tag in a slot of a message, from which a receiver can name a mismatch; tags of lanes are hashes.
 struct ExchangeTag {
   static constexpr uint64_t kMark = uint64_t{0x5e4dba} << 40;
   static constexpr uint64_t kBytesMask = (uint64_t{1} << 40) - 1;

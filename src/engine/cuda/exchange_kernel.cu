@@ -2,7 +2,7 @@
 #include "engine/cuda/exchange.h"
 #include "engine/cuda/exchange_kernel.h"
 
-// Under the name of kExchangeKernel.
+// The name is kExchangeKernel.
 extern "C" __global__ void __launch_bounds__(horing::cuda::kExchangeThreads)
     horing_exchange(const __grid_constant__ horing::cuda::ExchangeCall call) {
   using namespace horing::cuda;

@@ -4,7 +4,7 @@
 
 namespace horing::cuda {
 
-inline constexpr int kExchangeThreads = 512;  // of a block; blocks: the grid's x
+inline constexpr int kExchangeThreads = 512;  // per block; blocks: the grid's x
 inline constexpr const char* kExchangeKernel = "horing_exchange";
 
 }  // namespace horing::cuda

@@ -2,9 +2,9 @@
 // The one body that moves data: folds the operands of a slice and stores the result to one place or several, by all threads of a
 // block, or of a crew, together.
 //
-// Aligned data moves in packs of 16 bytes, several of them in flight for each thread: while the packs of one operand are
-// folded, those of the next are on their way. A warp's threads take packs that lie side by side. What is not aligned to 16
-// bytes, and the few elements after the last pack, move one by one.
+// Aligned data moves in packs of 16 bytes, several of them in flight for each thread: while the packs of one operand are folded, the packs
+// of the next are being loaded. A warp's threads take adjacent packs. Unaligned data, and the few elements after the last pack, move one by
+// one.
 #include "engine/cuda/fold_rules.h"
 
 namespace horing::cuda {
@@ -14,7 +14,7 @@ struct FoldWork {
   const std::byte* const* sources = nullptr;
   const uint8_t* is_input = nullptr;  // one per source
   int32_t source_count = 0;           // 1 or more
-  // Each may equal a source, not overlap one otherwise.
+  // Each may equal a source, but not overlap one partially.
   std::byte* const* destinations = nullptr;
   int32_t destination_count = 0;  // 1 or more
   size_t count = 0;               // elements
@@ -43,7 +43,7 @@ HORING_DEVICE inline void storeElement(const FoldWork& work, size_t at, Stored v
     reinterpret_cast<Stored*>(inGlobal(work.destinations[d]))[at] = value;
 }
 
-// Packs at, at + threads, ... of a block's data, one thread's share of a tile.
+// One thread's share of a tile: packs at, at + threads, ...
 template <int kPacks>
 struct Tile {
   Pack packs[kPacks];
@@ -60,8 +60,8 @@ struct Tile {
   }
 };
 
-// Calls tile(at, kPacks) until the block has covered packs [begin, packs), and what is left of a tile by tiles of half as many packs,
-// down to one: a slice is often shorter than the largest tile, and its packs shall be in flight together, too.
+// Calls tile(at, kPacks) until the block has covered packs [begin, packs); the remainder uses tiles of half as many packs, down to one: a
+// slice is often shorter than the largest tile, and its packs should be in flight together, too.
 template <int kPacks, class Function>
 HORING_DEVICE inline void overPacks(const FoldWork& work, size_t packs, const Function& tile,
                                     size_t begin = 0) {
@@ -83,7 +83,7 @@ struct Fold {
   using Stored = typename R::Stored;
   using Value = typename R::Value;
   static constexpr int kInPack = static_cast<int>(sizeof(Pack) / sizeof(Stored));
-  // More elements in a pack take more registers for their values.
+  // More elements per pack need more registers.
   static constexpr int kPacks = kInPack == 16 ? 2 : 4;
 
   // The first operand becomes the value, every other is folded into it.
@@ -150,7 +150,7 @@ struct Fold {
   }
 };
 
-// One source, nothing to fold: its bits to the destinations. `Stored`: as wide as an element.
+// One source, nothing to fold: copies its bits to the destinations. `Stored`: as wide as an element.
 template <class Stored>
 HORING_DEVICE inline void moveSlice(const FoldWork& work) {
   constexpr size_t kInPack = sizeof(Pack) / sizeof(Stored);
@@ -168,8 +168,7 @@ HORING_DEVICE inline void moveSlice(const FoldWork& work) {
     storeElement<Stored>(work, at, loadElement<Stored>(source, at));
 }
 
-// Bytes that are elements of nothing, by all threads of a block. The addresses may stay where they are, in shared memory: in registers
-// they would take those of packs.
+// Copies raw bytes, by all threads of a block. The addresses may stay in shared memory: in registers they would displace packs.
 template <class Block>
 HORING_DEVICE inline void moveBytes(std::byte* const& to, const std::byte* const& from, size_t bytes,
                                     const Block& block) {
@@ -195,7 +194,7 @@ HORING_DEVICE inline void foldSlice(const FoldScale& scale, const FoldWork& work
   Fold<R>::run(rule, work);
 }
 
-// The same of one source, in less code.
+// The same for one source, in less code.
 template <class R>
 HORING_DEVICE inline void copySlice(const FoldScale& scale, const FoldWork& work) {
   const R rule(scale);

@@ -1,6 +1,6 @@
 #pragma once
-// One stored element to a number to compute with, and back, rounding once. The same bits as the host engine gives
-// (engine/host/fold.h): one canonical NaN, -0 below +0, what does not fit as engine/host/float_formats.h says.
+// Converts a stored element to a number to compute with, and back, rounding once. Gives the same bits as the host engine
+// (engine/host/fold.h): one canonical NaN, -0 below +0, overflow as in engine/host/float_formats.h.
 #include "engine/cuda/device.h"
 #include "engine/host/float_formats.h"
 
@@ -10,7 +10,7 @@
 
 namespace horing::cuda {
 
-// Integers, as they are. Sums and products use the unsigned type of the size: they wrap around.
+// Integers. Sums and products use the unsigned type of the size: they wrap around.
 template <class E>
 struct IntegerCodec {
   using Stored = E;
@@ -44,7 +44,7 @@ struct Bfloat16Codec {
   }
 };
 
-// float16 and both float8. By integer arithmetic, but for float16 on GPUs, which have instructions for it.
+// float16 and both float8. By integer arithmetic, except float16 on GPUs, which have instructions for it.
 template <FloatFormat kFormat, class S>
 struct SmallFloatCodec {
   using Stored = S;

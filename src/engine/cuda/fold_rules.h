@@ -1,6 +1,6 @@
 #pragma once
-// What a reduction does to the elements of a step: a codec, an operation and, for averages and premulsum, a scale. And which
-// rule a type and an operation mean, stated once for the kernels and their tests.
+// The rule of a reduction: a codec, an operation and, for averages and premulsum, a scale; and the table from type and operation to rule,
+// for the kernels and their tests.
 #include <array>
 #include <type_traits>
 
@@ -10,12 +10,12 @@
 
 namespace horing::cuda {
 
-// Of one step, as FoldArguments has them.
+// The scale of one step, as in FoldArguments.
 struct FoldScale {
   Factor factor;
   int32_t ranks = 1;
   bool is_final = false;
-  // If not null, one element in memory that the GPU reaches, at any alignment, that is read instead of `factor`.
+  // If not null, one element in memory that the GPU can access, at any alignment, which is read instead of `factor`.
   const void* factor_at = nullptr;
 };
 
@@ -61,7 +61,7 @@ struct Xor {
     return static_cast<V>(a ^ b);
   }
 };
-// Of float32 and float64: a NaN wins, and -0 is below +0. M: the integer of the same size.
+// For float32 and float64: a NaN wins, and -0 is below +0. M: the integer of the same size.
 template <class M, bool kLarger>
 struct PickFloat {
   template <class V>
@@ -78,7 +78,7 @@ struct Rule : Codec {
   using typename Codec::Value;
   static constexpr bool kIsScaled = false;
   HORING_DEVICE explicit Rule(const FoldScale&) {}
-  // Whether the result of a single source is that source, bit by bit.
+  // Whether the result of a single source equals the source, bit by bit.
   HORING_DEVICE bool keepsSingle(bool) const { return true; }
   HORING_DEVICE Value readSource(Stored stored, bool) const { return Codec::read(stored); }
   HORING_DEVICE static Value apply(Value a, Value b) { return Op::apply(a, b); }
@@ -124,7 +124,7 @@ struct AverageIntegerRule : Rule<IntegerCodec<std::make_unsigned_t<E>>, Add> {
   int32_t divisor;
 };
 
-// The rules of one type by operation, in the order of RedOp; NoRule where the type has no such operation.
+// The rules of one type by operation, in the order of RedOp; NoRule if the type lacks the operation.
 template <class... R>
 struct RuleList {};
 struct NoRule {};

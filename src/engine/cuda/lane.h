@@ -1,13 +1,13 @@
 #pragma once
-// The interpreter: one block runs one lane of one part, slice by slice, in the order that engine/host/operation.h states, but for steps
-// that run at once, each by a crew of its threads (ImageStep::concurrent_steps).
+// The interpreter: one block runs one lane of one part, slice by slice, in the order that engine/host/operation.h states, except concurrent
+// steps, which crews of its threads run (ImageStep::concurrent_steps).
 //
 // Block, the thread's view of its block: as Threads in step.h, and
 //   bool any(bool value);        a barrier that says whether `value` was true in any thread
-//   LaneShared& shared();        of the block
-//   static int32_t crews();      into which its threads are divided, kMostCrews at most
-//   Crew crew();                 the thread's view of its own one: as Threads, and
-//     int32_t number() const;    of the crew
+//   LaneShared& shared();        the block's shared memory
+//   static int32_t crews();      the number of crews, at most kMostCrews
+//   Crew crew();                 the thread's view of its own crew: as Threads, and
+//     int32_t number() const;    the number of the crew
 #include "engine/cuda/step.h"
 
 namespace horing::cuda {
@@ -22,7 +22,7 @@ class LaneRun {
   HORING_DEVICE bool run() {
     enter();
     const bool tells = plan_.activity && own() == 0;
-    // No fence: there is nothing to show yet, and who looks does not mind whether the end of the run before comes later.
+    // No fence: there is nothing to publish yet, and the reader tolerates that the end of the previous run becomes visible later.
     if (tells) storeFenced(&lane_.activity().begun, sequence_ + 1);
     const bool ran = runSteps();
     block_.sync();
@@ -36,10 +36,10 @@ class LaneRun {
     const int32_t slices = call_.slices, window = plan_.window;
     int32_t step = 0, begin = 0;  // of the lane; of the window
     for (;;) {
-      // Here alone, for the block comes here first of all, and code is far, too.
+      // The only call site, executed first: instruction fetches are slow, too.
       loadSteps(step);
       block_.sync();
-      // Nothing is right any more behind a run that gave up.
+      // After a run that gave up, the state is invalid.
       if (shared_.has_failed) return false;
       if (slices == 0 || step_count_ == 0) return true;
       do {
@@ -56,7 +56,7 @@ class LaneRun {
           block_.sync();
         }
       } while (isNear(step));
-      block_.sync();  // nobody looks at the others any more
+      block_.sync();  // no thread reads the others' state any more
     }
   }
 
@@ -65,7 +65,7 @@ class LaneRun {
         .run(begin, end);
   }
 
-  // Each by one crew, which takes its own in their order: what runs to its end with all of them in that order does so with less of it.
+  // Each crew runs its own steps in order. A schedule that completes with all steps in order also completes with this weaker order.
   HORING_DEVICE bool runAtOnce(int32_t first, int32_t count, int32_t begin, int32_t end) {
     auto crew = block_.crew();
     auto& slice = shared_.slices_of_crews[crew.number()];
@@ -77,8 +77,7 @@ class LaneRun {
   }
 
   HORING_DEVICE void enter() {
-    // All at once, for memory is far: nothing but the state of ports waits for what another read has said. Some of it is more than
-    // the lane has.
+    // Loads everything at once, since memory is slow: only the state of ports depends on another load. Some loads exceed what the lane has.
     HORING_ROLLED
     for (int32_t p = own(); p < plan_.most_ports; p += stride()) {
       Port* const far = shared_.far_ports[p] = lane_.farPort(p);
@@ -98,7 +97,7 @@ class LaneRun {
     }
   }
 
-  // For the next call; and ends of queues always, for others see how far they have come.
+  // Saves the state for the next call; ports always, since peers see their counters.
   HORING_DEVICE void leave(bool ran) {
     HORING_ROLLED
     for (int32_t p = own(); p < plan_.most_ports; p += stride())
@@ -106,14 +105,14 @@ class LaneRun {
     if (own() == 0 && ran) lane_.record().sequence = sequence_ + 1;
   }
 
-  // With those that run with it.
+  // Including its concurrent steps.
   HORING_DEVICE bool isNear(int32_t step) const {
     const int32_t near = step - loaded_;
     return near >= 0 && near < LaneShared::kSteps &&
            near + shared_.steps[near].concurrent_steps <= LaneShared::kSteps;
   }
 
-  // Steps [first, first + kSteps) of the lane, as far as there are any, each by a thread.
+  // Loads steps [first, first + kSteps) of the lane, as far as they exist, one per thread.
   HORING_DEVICE void loadSteps(int32_t first) {
     loaded_ = first;
     const ImageStep* const steps = inGlobal(plan_.steps) + lane_.lane_number * plan_.most_steps + first;
@@ -127,7 +126,7 @@ class LaneRun {
     }
     const int32_t first_source = first == 0 ? 0 : steps->first_source;
     const int32_t sources = std::min(kSources, plan_.most_sources - first_source);
-    // By others than those who fetch ends of queues.
+    // Not by the threads that load ports.
     HORING_ROLLED
     for (int32_t s = (own() + stride() / 2) % stride(); s < sources; s += stride())
       shared_.sources[s] = lane_.sources()[first_source + s];
@@ -136,12 +135,12 @@ class LaneRun {
 
   HORING_DEVICE StepOfPart ofPart(const ImageStep& step) const {
     const ChunkSizes& sizes = call_.sizes;
-    // Not by an index, which would take them through memory.
+    // Not by an index, which would force the array into memory.
     const bool by_rank = sizes.order == 0;
     const ElementRange input = sizes.range(by_rank ? step.input_block[0] : step.input_block[1]);
     const ElementRange output = sizes.range(by_rank ? step.output_block[0] : step.output_block[1]);
     const ElementRange range = PartCut::range(input.count, sizes.part, call_.shareOf(lane_.part));
-    // The tag is equal at both ends if they agree on what is being done, and else as good as never: the digest is like a random number.
+    // The tag is equal at both ends if they agree on the operation, and otherwise practically never: the digest is a hash.
     constexpr uint64_t kOfSequence = 0x9e3779b97f4a7c15;
     return {(input.offset + range.offset) * call_.element_bytes,
             (output.offset + range.offset) * call_.element_bytes, range.count,
@@ -161,7 +160,7 @@ class LaneRun {
   uint64_t sequence_ = 0;
 };
 
-// Where a block is in its grid, see LaneCalls.
+// The place of a block in its grid, see LaneCalls.
 struct BlockPlace {
   int32_t lane;
   int32_t part;
@@ -169,7 +168,7 @@ struct BlockPlace {
   int32_t ranks;
 };
 
-// What a block does of a launch: its lane of those of its rank's calls that use its part, one after the other. False: it gave up.
+// A block's work in a launch: its lane in each of its rank's calls that use its part, in sequence. False: it gave up.
 template <class R, class Block>
 HORING_DEVICE inline bool runCalls(const LaneCalls& calls, const BlockPlace& place, Block& block) {
   for (int32_t c = place.rank; c < calls.count; c += place.ranks) {
@@ -179,7 +178,7 @@ HORING_DEVICE inline bool runCalls(const LaneCalls& calls, const BlockPlace& pla
     if (place.lane >= call.plan.lane_count || call.shareOf(part) >= call.used_parts) continue;
     const LaneContext lane{calls, c, c - place.rank, place.lane, part, block.shared()};
     if (!LaneRun<R, Block>(lane, block).run()) return false;
-    // All threads shall see what the call leaves in the record.
+    // All threads must see the record that the call leaves.
     block.sync();
   }
   return true;

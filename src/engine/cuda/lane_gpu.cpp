@@ -15,12 +15,11 @@ constexpr int kAttributeProcessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_
 
 std::shared_ptr<LaneGpu> LaneGpu::of(const std::shared_ptr<const CudaDevice>& device) {
   struct User {
-    CudaReserve::Use use;  // goes last
+    CudaReserve::Use use;  // destroyed last
     std::shared_ptr<LaneGpu> gpu;
   };
   static std::mutex mutex;
-  static auto* const gpus =
-      new std::map<int, std::weak_ptr<LaneGpu>>;  // calls may come while the program ends
+  static auto* const gpus = new std::map<int, std::weak_ptr<LaneGpu>>;  // calls may come during exit
   const std::lock_guard lock(mutex);
   std::weak_ptr<LaneGpu>& known = (*gpus)[device->number()];
   std::shared_ptr<LaneGpu> gpu = known.lock();
@@ -42,7 +41,7 @@ Status LaneGpu::load() {
   return {};
 }
 
-// To look it up loads it; an image is loaded lazily.
+// Looking the function up loads it; images are loaded lazily.
 Status LaneGpu::loadCopy() {
   return findCopy().status();
 }

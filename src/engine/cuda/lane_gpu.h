@@ -1,5 +1,5 @@
 #pragma once
-// The kernels on one GPU: found, counted, launched.
+// The kernels on one GPU: lookup, occupancy and launch.
 #include <array>
 #include <memory>
 #include <mutex>
@@ -19,12 +19,12 @@ struct LaneGrid {
   int32_t ranks = 1;
 };
 
-// A resource. Any thread. What the driver refuses is kUnhandledCudaError.
+// A resource. Any thread. Errors of the driver are kUnhandledCudaError.
 class LaneGpu {
  public:
   explicit LaneGpu(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
-  // The one that all of this process share for that GPU: so kernels are loaded once. It stays as what is in the reserve does
-  // (cuda/reserve.h), for to unload a kernel may wait for others.
+  // The object for this GPU, shared by the process, so that kernels are loaded once. It is kept like memory in the reserve
+  // (cuda/reserve.h), since unloading a kernel may wait for other kernels.
   static std::shared_ptr<LaneGpu> of(const std::shared_ptr<const CudaDevice>& device);
   ~LaneGpu();
   LaneGpu(const LaneGpu&) = delete;
@@ -32,13 +32,14 @@ class LaneGpu {
 
   const CudaDevice& device() const { return *device_; }
   const std::shared_ptr<const CudaDevice>& sharedDevice() const { return device_; }
-  // Loads all kernels, so that no launch has to while another kernel waits for it; but for that of copies.
+  // Loads all kernels except the copy kernel, so that no launch has to load while another kernel waits for it.
   Status load();
-  // The same of that one alone.
+  // Loads the copy kernel.
   Status loadCopy();
-  // All blocks of all ranks that share the GPU and wait for each other must be resident at once. The least of all kernels.
+  // The most blocks that are resident at once, the least of all kernels. All blocks that wait for each other, of all ranks that share the
+  // GPU, must be resident.
   Result<int> mostResidentBlocks();
-  // Asynchronously, on `stream`.
+  // Asynchronous, on `stream`.
   Status launch(const LaneCalls& calls, const LaneGrid& grid, DataType type, RedOp op, CudaStream stream);
   Status launch(const ExchangeCall& call, CudaStream stream);
   Status launch(const CopyCall& call, CudaStream stream);
@@ -50,7 +51,7 @@ class LaneGpu {
   Status loadImage(LaneImage image);
   // Under mutex_.
   Status lookUp(CudaFunction& function, LaneImage image, const char* name);
-  // That are resident at once on one.
+  // The resident blocks per multiprocessor.
   Result<int> blocksOfProcessor(CudaFunction function, int threads) const;
   Status launch(CudaFunction function, std::array<int32_t, 3> grid, int threads, const void* parameter,
                 CudaStream stream) const;
@@ -60,7 +61,7 @@ class LaneGpu {
   std::array<CudaModule, kLaneImages> modules_{};  // under mutex_
   std::array<std::array<CudaFunction, kRedOps>, kDataTypes>
       functions_{};                  // under mutex_; null: not looked up yet
-  CudaFunction exchange_ = nullptr;  // as these
+  CudaFunction exchange_ = nullptr;  // the same
   CudaFunction copy_ = nullptr;      // the same
 };
 

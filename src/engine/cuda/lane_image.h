@@ -1,6 +1,6 @@
 #pragma once
-// The compiled kernels, as bytes of this library that a driver loads: nothing of CUDA is linked, and a process that uses no GPU
-// never looks at them.
+// The compiled kernels, embedded in this library for the driver to load: no CUDA library is linked, and a process without a GPU never reads
+// them.
 #include <cstddef>
 
 namespace horing::cuda {
@@ -8,9 +8,9 @@ namespace horing::cuda {
 enum class LaneImage { kFloats, kIntegers, kExchange, kCopy };
 inline constexpr int kLaneImages = 4;
 
-// A fat binary; one of no kernels, which drivers refuse, where the library was built without a CUDA compiler.
+// A fat binary; without kernels, and refused by drivers, if the library was built without a CUDA compiler.
 const void* laneImage(LaneImage image);
-// Of the CUDA compiler that made them, as "13.0"; null: there are none. A driver loads what is no newer than itself.
+// The version of the CUDA compiler, such as "13.0"; null: no kernels. A driver loads kernels of its own version or older.
 const char* laneImageVersion();
 
 }  // namespace horing::cuda

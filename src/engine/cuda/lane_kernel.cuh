@@ -6,8 +6,7 @@
 
 namespace horing::cuda {
 
-// A kernel's parameters are far when it begins, and a warp that comes to a line of them waits for it. So each asks for another one, at
-// once, and finds the others' there.
+// A kernel's parameters are not cached when it begins, and a warp stalls at each cache line. So each warp fetches a different line at once.
 __device__ inline void fetchParameters(const LaneCall& call) {
   constexpr uint32_t kWarp = 32, kLine = 64;
   static_assert(sizeof call <= kLaneThreads / kWarp * kLine);
@@ -31,7 +30,7 @@ __device__ void runLane(const LaneCalls& calls) {
 
 }  // namespace horing::cuda
 
-// Under the name that laneKernelName() gives. `type` and `op` as base/types.cpp names them.
+// Defines a kernel with the name of laneKernelName(). `type` and `op` as base/types.cpp names them.
 #define HORING_LANE_KERNEL(Type, type, Op, op)                                                         \
   extern "C" __global__ void __launch_bounds__(horing::cuda::kLaneThreads)                             \
       horing_lane_##type##_##op(const __grid_constant__ horing::cuda::LaneCalls calls) {               \

@@ -1,15 +1,14 @@
 #pragma once
-// The kernels: one for each type and operation, all of them engine/cuda/lane.h. They are compiled into images that the driver
-// loads (lane_image.h), and found by name.
+// The kernels: one for each type and operation, all instances of engine/cuda/lane.h, in images that the driver loads (lane_image.h).
 #include <string>
 
 #include "engine/cuda/lane_call.h"
 
 namespace horing::cuda {
 
-inline constexpr int kLaneThreads = 512;  // of a block
+inline constexpr int kLaneThreads = 512;  // per block
 
-// Of the kernel that serves the type and the operation, which several may share. Collectives without a fold run by that of sums.
+// The name of the kernel for the type and the operation; several may share one. Collectives without a fold use the kernel of sums.
 inline std::string laneKernelName(DataType type, RedOp op) {
   const bool is_signed = type == DataType::kInt8 || type == DataType::kInt32 || type == DataType::kInt64;
   const bool is_ordered = op == RedOp::kMax || op == RedOp::kMin || op == RedOp::kAvg;

@@ -1,19 +1,19 @@
 #pragma once
-// How long a thread of a kernel waits, and when it looks whether it is to end.
+// How long a thread of a kernel waits, and when it polls the abort flag.
 #include "engine/cuda/plan_image.h"
 
 namespace horing::cuda {
 
-// Of one wait. The abort flag is in memory of the host: on an H200 a look at it takes a microsecond, those of all blocks come one
-// after the other, and the fences of blocks that have something to do wait for them (132 blocks: 69 us each). So it is the clock
-// that says when to look. What a kernel of this rank has claimed is near, and ends those that come behind it at once.
+// For one wait. The abort flag is in host memory: on an H200 a read takes a microsecond, the reads of all blocks are serialised, and fences
+// of busy blocks wait for them (132 blocks: 69 us each). So the clock decides when to read it. The claim of a failed kernel of this rank is
+// in GPU memory and ends later kernels at once.
 class Patience {
  public:
-  static constexpr uint32_t kLooks = 64;              // at what is waited for, between two at the clock
-  static constexpr uint64_t kBetweenNs = 10'000'000;  // two looks at the abort flag
-  static constexpr uint64_t kLaterNs = 200'000'000;   // so that others say before why they waited in vain
+  static constexpr uint32_t kLooks = 64;              // polls between two readings of the clock
+  static constexpr uint64_t kBetweenNs = 10'000'000;  // between two reads of the abort flag
+  static constexpr uint64_t kLaterNs = 200'000'000;  // so that blocks with a more precise reason report first
 
-  // Why to give up; kNone: go on. `later_ns`: before that neither the abort flag nor the timeout counts.
+  // The reason to give up; kNone: continue. `later_ns`: how long to ignore the abort flag and the timeout.
   HORING_DEVICE Failure::Kind look(uint64_t now_ns, const uint32_t* abort, const uint32_t* claimed,
                                    uint64_t timeout_ns, uint64_t later_ns = 0) {
     if (loadFlag(claimed)) return Failure::Kind::kAborted;
@@ -27,7 +27,7 @@ class Patience {
   }
 
  private:
-  uint64_t begun_ns_ = 0;  // 0: not looked yet
+  uint64_t begun_ns_ = 0;  // 0: not started
   uint64_t looked_ns_ = 0;
 };
 

@@ -16,7 +16,7 @@ class PinnedHostMemory final : public Memory {
       : memory_(std::move(memory)), arena_(memory_.data(), memory_.bytes(), "of pinned memory") {}
 
   Result<std::byte*> allocate(size_t bytes) override {
-    // Now, not all at once: most of it is never given, and a program that has many communicators waits for each.
+    // Zeroed now, not all at once: most of it is never allocated, and programs with many communicators would pay for each.
     const size_t before = arena_.used();
     HORING_ASSIGN(std::byte* const at, arena_.allocate(bytes));
     std::fill_n(at, arena_.used() - before, std::byte{0});

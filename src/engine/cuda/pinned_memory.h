@@ -6,10 +6,9 @@
 
 namespace horing::cuda {
 
-// Memory of the host, up to `most_bytes` in all, that kernels reach as the host does; taken at once, as makeDeviceMemory() does.
-// Errors: kUnhandledCudaError.
+// Pinned memory that kernels and the host can access; takes `most_bytes` at once, like makeDeviceMemory(). Errors: kUnhandledCudaError.
 Result<std::unique_ptr<Memory>> makePinnedMemory(std::shared_ptr<const CudaDevice> device, size_t most_bytes);
-// The same of what has been taken.
+// The same with existing pinned memory.
 std::unique_ptr<Memory> asMemory(PinnedMemory memory);
 
 }  // namespace horing::cuda

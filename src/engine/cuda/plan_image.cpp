@@ -11,10 +11,10 @@ namespace horing::cuda {
 
 namespace {
 
-// Fewer steps a block does as fast one after the other: a crew of a few warps moves less of a slice at once. A guess.
+// A block runs fewer steps as fast in sequence, since a crew of a few warps moves less at once. A guess.
 constexpr int32_t kWorthCrews = 3;
 
-// Which steps of a lane run at once, and which a block comes to by a barrier.
+// Determines which steps of a lane run concurrently, and which need a barrier before.
 class LaneOrder {
  public:
   explicit LaneOrder(ImageLane& lane) : lane_(lane) {}
@@ -28,14 +28,14 @@ class LaneOrder {
   }
 
  private:
-  // Lets as many steps as it can run at once, from `first` on; says how many these are, one or more.
+  // Marks as many concurrent steps from `first` on as possible; returns their number, at least one.
   size_t findConcurrent(size_t first) {
     size_t last = first + 1;
     while (last < lane_.steps.size() && last - first < kMaxConcurrentSteps && isApart(first, last)) ++last;
     const size_t count = last - first;
     if (count < kWorthCrews) return 1;
     step(first).concurrent_steps = static_cast<int32_t>(count);
-    // What the first has waited for, those behind it need not wait for again; but side by side each has to.
+    // In sequence, later steps need not repeat the first step's wait; concurrent steps must each wait.
     for (size_t s = first + 1; s < last; ++s) {
       step(s).wait_lane = step(first).wait_lane;
       step(s).wait_step = step(first).wait_step;
@@ -44,9 +44,9 @@ class LaneOrder {
     return count;
   }
 
-  // Crews are other threads than the block's. They end with a barrier.
+  // Crews use other threads than the whole block, and end with a barrier.
   void findBarrier(size_t first, size_t count) {
-    constexpr int32_t kLast = -1;  // else the number of the source
+    constexpr int32_t kLast = -1;  // otherwise the number of the source
     if (count > 1) {
       step(first).needs_barrier = !user_of_port_.empty();
       user_of_port_.clear();
@@ -65,7 +65,7 @@ class LaneOrder {
     for (const auto& [port, user] : users) user_of_port_[port] = user;
   }
 
-  // Whether step `next` may run at once with all of [first, next).
+  // Whether step `next` may run concurrently with all of [first, next).
   bool isApart(size_t first, size_t next) {
     if (!isCopy(step(first)) || !isCopy(step(next)) || step(next).wait_lane >= 0) return false;
     for (size_t s = first; s < next; ++s)
@@ -73,13 +73,13 @@ class LaneOrder {
     return true;
   }
 
-  // From one place to the output, to a peer or to both, which a crew does as well as a block; and no other lane looks at it.
+  // A copy to the output, to a peer or to both, which a crew can do; no other lane waits for it.
   bool isCopy(const ImageStep& step) const {
     return step.source_count == 1 && sourceOf(step, 0).kind != Source::Kind::kPeerIn &&
            !step.keeps_every_out && step.keep_port < 0 && !step.is_awaited;
   }
 
-  // Input and output may be one buffer: then a chunk has one place in it (Contract::aliases()).
+  // Input and output may be one buffer, in which a chunk has one place (Contract::aliases()).
   bool touchSame(const ImageStep& a, const ImageStep& b) const {
     if (a.chunk == b.chunk && (a.keeps_out || b.keeps_out)) return true;
     const auto uses = [&](int32_t port) {
@@ -118,7 +118,7 @@ class ImageMaker {
   }
 
  private:
-  // Of chunks of one element.
+  // A layout with chunks of one element.
   Layout inChunks(std::span<const int32_t> block_of_position) const {
     const bool is_cut = isCutAtWill(schedule_.collective);
     const Extent extent{.count = is_cut ? static_cast<size_t>(schedule_.grid.chunks()) : 1};
@@ -183,19 +183,19 @@ class ImageMaker {
     const auto found = std::find(ports.begin(), ports.end(), name);
     const auto number = static_cast<int32_t>(found - ports.begin());
     if (found == ports.end()) {
-      // Connections and ends of scratch queues have one lane each.
+      // Each connection and scratch queue end belongs to one lane.
       for (const ImageLane& lane : image_.lanes)
         HORING_CHECK(std::find(lane.ports.begin(), lane.ports.end(), name) == lane.ports.end());
       ports.push_back(name);
     }
     return number;
   }
-  // The lane at hand.
+  // The current lane.
   ImageLane& own() { return image_.lanes.back(); }
 
   const Schedule& schedule_;
   const Layout orders_[ImageStep::kOrders];
-  std::vector<int32_t> kept_lanes_;  // the number of each in the image; -1: it has none
+  std::vector<int32_t> kept_lanes_;  // the number of each lane in the image; -1: none
   PlanImage image_;
 };
 

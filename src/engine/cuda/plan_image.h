@@ -1,8 +1,8 @@
 #pragma once
 // A plan as kernels read it: the schedule of one rank, its steps written out, in flat arrays of plain structs.
 //
-// A chunk is cut into *parts*; every part runs the whole schedule for itself, on blocks and queues of its own, so that one
-// rank keeps many blocks busy. Parts share nothing: what waits for what does so within a part.
+// A chunk is cut into *parts*; every part runs the whole schedule independently, on its own blocks and queues, so that one rank keeps many
+// blocks busy. Parts share nothing: all waits are within a part.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,13 +22,13 @@ struct ImageSource {
   }
 };
 
-// Steps of a lane that run at once, at most; ends of queues that a lane has, all of which a block keeps near at hand.
+// The most concurrent steps of a lane; the most ports of a lane, which a block keeps in shared memory.
 inline constexpr int32_t kMaxConcurrentSteps = 32;
 inline constexpr int32_t kMaxPortsOfLane = 256;
 
-// Sources and ports by their number in the lane. Aligned, for a block fetches many.
+// Sources and ports by their number in the lane. Aligned, since a block loads many.
 struct alignas(16) ImageStep {
-  // In which order blocks of one size lie in buffers: by rank, or as BoundPlan's caller has it.
+  // The orders of equal blocks in buffers: by rank, or BoundPlan's `block_of_position`.
   static constexpr int32_t kOrders = 2;
 
   int32_t chunk = 0;
@@ -37,26 +37,26 @@ struct alignas(16) ImageStep {
   int32_t output_block[kOrders] = {};
   int32_t first_source = 0;
   int32_t source_count = 0;
-  int32_t keep_port = -1;  // of a scratch queue; -1: keeps nothing there
+  int32_t keep_port = -1;  // of a scratch queue; -1: none
   int32_t send_port = -1;  // -1: not sent
   int32_t wait_lane = -1;  // -1: waits for nothing
   int32_t wait_step = 0;
   int32_t wait_step_count = 0;  // of that lane
   bool is_awaited = false;      // by another lane
-  // So many steps may run at once, this one and those behind it: no two of them use one port, or one chunk that either writes. Set on the
-  // first of them alone. Schedules are proven step after step; what another lane waits for, or takes from a scratch queue, is a step by
-  // itself, so that it still stands for all before it.
+  // This many steps, from this one on, may run concurrently: no two of them use the same port, or a chunk that either writes. Set on the
+  // first of them only. The verifier proves schedules in step order; so a step that another lane waits for, or takes from a scratch queue,
+  // is never concurrent, and still stands for all steps before it.
   int32_t concurrent_steps = 1;
   bool keeps_out = false;
-  bool keeps_every_out = false;  // of all ranks of the launch, see LaneCalls
+  bool keeps_every_out = false;  // keeps in the outputs of all ranks of the launch, see LaneCalls
   bool completes = false;
-  // Whether other threads of a block may have used its ports since they last met: those who wait for a message look after its port, the
-  // last one after those of what is sent.
+  // Whether other threads of a block may have used its ports since the last barrier: the thread that waits for a message uses its port, the
+  // last thread uses ports for sending.
   bool needs_barrier = false;
 };
 
-// One end of a queue that the schedule uses, to be bound to a Port: of a connection to `position` on `channel`
-// (engine/host/plan.h), or of the scratch queue `queue`.
+// One end of a queue that the schedule uses, to be bound to a Port: a connection to `position` on `channel` (engine/host/plan.h), or the
+// scratch queue `queue`.
 struct PortName {
   enum class Kind : uint8_t { kSend, kReceive, kScratchSend, kScratchReceive };
   Kind kind = Kind::kSend;
@@ -76,48 +76,48 @@ struct ImageLane {
 // A value.
 struct PlanImage {
   std::vector<ImageLane> lanes;
-  bool reaches_peers = false;  // reads their inputs, or writes into their outputs
+  bool reaches_peers = false;  // reads peers' inputs, or writes peers' outputs
 
-  // Without lanes of signals: these are of schedules that reach for peers' buffers, and such a one kernels run in one launch of all ranks,
-  // which begins when all have entered, and ends when all are done. `block_of_position`: the other order of blocks; empty: there is none.
+  // Drops signal lanes: only schedules that access peers' buffers have them, and kernels run such a schedule in one launch of all ranks,
+  // which begins when all have entered and ends when all are done. `block_of_position`: the second order of blocks; empty: none.
   static PlanImage make(const Schedule& schedule, std::span<const int32_t> rank_of_position,
                         std::span<const int32_t> block_of_position);
 };
 
-// What one lane of one part keeps from call to call, in memory of the GPU. Written by its block alone.
+// The state of one lane of one part between calls, in GPU memory. Written by its block only.
 struct alignas(64) LaneRecord {
-  uint64_t sequence = 0;  // calls that it has done
+  uint64_t sequence = 0;  // calls done
   uint64_t progress = 0;  // see LaneClock; other lanes of the part wait for it
 };
 
-// Says to the host whether one lane of one part runs, also in a kernel that a graph replays: in pinned memory, written by its block
-// alone. Both are the number of the call, from 1, of those that use the part.
+// Tells the host whether one lane of one part runs, also in a graph replay: in pinned memory, written by its block only. Both members count
+// the calls that use the part, from 1.
 struct Activity {
   uint64_t begun = 0;
   uint64_t ended = 0;
 
-  // `hosts_carry`: whoever sees the end shall have seen what was posted before it. Else the host may see it before the beginning, too.
+  // `hosts_carry`: the end must become visible after all earlier posts. Otherwise the host may even see it before the beginning.
   HORING_DEVICE void end(uint64_t run, bool hosts_carry) {
     if (hosts_carry) releaseFence();
     storeFenced(&ended, run);
   }
 };
 
-// What a kernel leaves behind when it gives up, in memory of the GPU: written by the first block that does.
+// The failure record of a kernel, in GPU memory: written by the first block that gives up.
 struct Failure {
   enum class Kind : uint32_t { kNone, kAborted, kForeignMessage, kOverdue };
   uint32_t claimed = 0;  // not 0: all blocks give up
-  uint32_t kind = 0;     // a Kind, written after all that follows
+  uint32_t kind = 0;     // a Kind, written last
   int32_t lane = 0;
   int32_t part = 0;
   int32_t step = 0;
   int32_t slice = 0;
   int32_t port = -1;  // of the lane; -1: another lane
-  uint64_t call = 0;  // its number
-  uint64_t run = 0;   // of those that use the part, how many it came after
+  uint64_t call = 0;  // the call's number
+  uint64_t run = 0;   // the number of earlier calls that use the part
 };
 
-// The image in memory of a GPU, bound. All lanes have as much room as the largest, so that a block knows at once where its own is.
+// The image in GPU memory, bound to ports. All lanes have as much room as the largest, so that a block can compute its offset.
 struct PlanView {
   const int32_t* step_counts = nullptr;  // [lane]
   const ImageStep* steps = nullptr;      // [lane * most_steps + step]
@@ -125,18 +125,18 @@ struct PlanView {
   Port* const* ports = nullptr;          // [(part * lane_count + lane) * most_ports + port]; null: none
   LaneRecord* records = nullptr;         // [part * lane_count + lane]
   Failure* failure = nullptr;
-  Activity* activity = nullptr;  // as records; null: nobody wants to know
+  Activity* activity = nullptr;  // indexed like records; null: not needed
   int32_t lane_count = 0;
   int32_t most_steps = 0;  // of a lane
   int32_t most_sources = 0;
   int32_t most_ports = 0;
   int32_t parts = 1;
   int32_t window = 4;
-  uint32_t* abort = nullptr;  // not 0: give up; who does so sets it
+  uint32_t* abort = nullptr;  // not 0: give up; a kernel that gives up sets it
   const int32_t* rank_of_position = nullptr;
   uint64_t timeout_ns = UINT64_MAX;  // of a wait
   int32_t ranks = 1;
-  bool hosts_carry = true;  // some of its messages
+  bool hosts_carry = true;  // proxies carry some messages
 };
 
 }  // namespace horing::cuda

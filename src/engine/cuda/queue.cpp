@@ -4,7 +4,7 @@ namespace horing::cuda {
 
 namespace {
 
-// Bytes with the receiver but for slots: a counter and labels.
+// Bytes at the receiver without slots: a counter and labels.
 size_t headBytes(const QueueShape& shape) {
   return kQueueCounterBytes + (shape.slots * sizeof(SlotLabel) + 255) / 256 * 256;
 }

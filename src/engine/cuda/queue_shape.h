@@ -1,5 +1,5 @@
 #pragma once
-// How many slots of which size queues have, and how many parts a plan, in the memory that a rank may take of its GPU.
+// The number and size of slots, and the parts of a plan, within the GPU memory that a rank may take.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace horing::cuda {
 
-// What each rank takes of its GPU, at most and at once; what queues may take of it, with which every plan has some parts, and those that a
-// plan of few queues has for more parts (comm/gpu/spare_queues.h). Plans have the rest.
+// The GPU memory that each rank takes at once; the share for queues, which give every plan its parts; and the share for spare queues, with
+// which plans of few queues have more parts (comm/gpu/spare_queues.h). The rest is for plans.
 inline constexpr size_t kGpuMemoryBytes = size_t{32} << 20;
 inline constexpr size_t kGpuQueueBytes = size_t{20} << 20;
 inline constexpr size_t kGpuSpareQueueBytes = size_t{8} << 20;
 
-// Slots, each as large as `fits(shape)` lets it be; the smallest whether it fits or not.
+// The largest slots for which `fits(shape)` holds; the smallest even if they do not fit.
 template <typename Fits>
 QueueShape gpuQueueShape(int32_t slots, const Fits& fits) {
   constexpr uint32_t kLargestSlot = 64 << 10, kSmallestSlot = 4 << 10;
@@ -27,14 +27,14 @@ QueueShape gpuQueueShape(int32_t slots, const Fits& fits) {
 
 struct GpuQueues {
   QueueShape shape;
-  int32_t parts = 1;  // of any plan, for each has queues of its own
+  int32_t parts = 1;  // of any plan; each part has its own queues
 };
 
-// Of ranks whose kernels reach each other's memory, all of them: as few slots as do, since a block moves one at a time, and larger slots
-// and more parts are what keeps the memory busy.
+// For ranks whose kernels all reach each other's memory: as few slots as possible, since a block moves one at a time, and larger slots and
+// more parts use the memory bandwidth better.
 inline GpuQueues gpuQueues(size_t ranks, int32_t window) {
-  constexpr size_t kGoodParts = 7;          // smaller slots are worth so many
-  constexpr size_t kMostScratchQueues = 2;  // that count for the size of slots
+  constexpr size_t kGoodParts = 7;          // smaller slots pay off up to this many parts
+  constexpr size_t kMostScratchQueues = 2;  // considered for the size of slots
   const size_t queues = kLinkChannels * (ranks - 1) + kMostScratchQueues;
   const auto parts = [&](const QueueShape& shape) { return kGpuQueueBytes / (queues * queueBytes(shape)); };
   const QueueShape shape =

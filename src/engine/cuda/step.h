@@ -1,17 +1,17 @@
 #pragma once
 // One step of a lane, slice by slice, by all threads of a block or by a crew of them.
 //
-// A slice takes two barriers. Before the first, the *watchers* wait, each for its share of what the slice needs: threads of the first
-// warp for sources, the first of them for the other lane, too, and the last thread of all for room where the value goes. Then all
-// fold. After the second the last thread posts, after a fence, which shows all that these threads have written, while those of the first
-// warp release. What a small slice takes is what comes one after the other: looks at memory, fences and barriers; so all that can be known
-// before a slice is, and a message's label comes while its data does.
+// A slice takes two barriers. Before the first, the *watchers* wait, each for its share of the slice's inputs: threads of the first warp
+// for sources, its first thread also for the other lane, and the last thread of all for a free slot to send. Then all threads fold. After
+// the second barrier the last thread posts, after a fence that publishes the writes of all these threads, while threads of the first warp
+// release. The time of a small slice is its chain of memory accesses, fences and barriers; so everything possible is computed before the
+// slice, and a message's label is loaded together with its data.
 //
-// Threads, a thread's view of those that run the step:
+// Threads, a thread's view of the threads that run the step:
 //   uint32_t thread() const, threads() const;
 //   void sync();             a barrier
-//   void pause();            between two looks at something that others change
-//   uint64_t nowNs() const;  of a clock that never goes back
+//   void pause();            between two polls
+//   uint64_t nowNs() const;  a monotonic clock
 //   static constexpr bool kIsCrew;
 #include "engine/cuda/fold_body.h"
 #include "engine/cuda/lane_context.h"
@@ -22,7 +22,7 @@ namespace horing::cuda {
 template <class R, class Threads, class Slice>
 class StepRun {
  public:
-  // Step `number` of the lane is `near`-th of those that the block has near at hand.
+  // Step `number` of the lane is the `near`-th step in shared memory.
   HORING_DEVICE StepRun(const LaneContext& lane, int32_t number, int32_t near, Threads& threads, Slice& slice)
       : lane_(lane),
         number_(number),
@@ -48,7 +48,7 @@ class StepRun {
   }
 
  private:
-  // Where the slice at hand is.
+  // The place of the current slice.
   struct At {
     int32_t slice;
     size_t offset;  // bytes from the start of the part's elements of the chunk
@@ -57,7 +57,7 @@ class StepRun {
   };
 
   HORING_DEVICE bool runSlice(const At& at, size_t count) {
-    // Each is read behind a barrier that the next one who writes it comes to only after another.
+    // Each flag is read after a barrier; its next writer must pass another barrier first.
     if (!gather(at)) raiseFlag(&slice_.lacks);
     threads_.sync();
     if (slice_.lacks) return false;
@@ -79,9 +79,9 @@ class StepRun {
     return true;
   }
 
-  // A watcher's share of what the slice needs; false: given up.
+  // A watcher's share of the slice's inputs; false: gave up.
   HORING_DEVICE bool gather(const At& at) {
-    const ImageStep step = step_;  // at once, not field by field when it is its turn
+    const ImageStep step = step_;  // loaded at once, not field by field
     bool there = true;
     label_ = at.tag;
     if (own() == 0) there = awaitLane(step, at);
@@ -122,7 +122,7 @@ class StepRun {
     return true;
   }
 
-  // The oldest message of a port, or null. What its label says is asked once the data is read.
+  // The oldest message of a port, or null. Its label is checked after the data is read.
   HORING_DEVICE const std::byte* receive(const At& at, const ImageSource& source) {
     Port& port = lane_.shared.ports[source.index];
     if (!await([&] { return port.canReceive(); }, at, source.index)) return nullptr;
@@ -130,7 +130,7 @@ class StepRun {
     return port.data();
   }
 
-  // Whether a message that this watcher has received is of another operation: gives up then.
+  // Whether a message that this watcher has received belongs to another operation: if so, gives up.
   HORING_DEVICE bool isForeign(const At& at) {
     if (label_ == at.tag) return false;
     HORING_ROLLED
@@ -158,7 +158,7 @@ class StepRun {
     return true;
   }
 
-  // The next free slot of a port, with the message's label on it, or null.
+  // The next free slot of a port, with the message's label written, or null.
   HORING_DEVICE std::byte* acquire(int32_t number, const At& at) {
     Port& port = lane_.shared.ports[number];
     if (!await([&] { return port.canSend(); }, at, number)) return nullptr;
@@ -166,7 +166,7 @@ class StepRun {
     return port.data();
   }
 
-  // Posts and releases what this watcher has looked after.
+  // Posts and releases this watcher's ports.
   HORING_DEVICE void hand(const At& at) {
     const ImageStep step = step_;
     tellProgress(at);
@@ -182,7 +182,7 @@ class StepRun {
     }
   }
 
-  // To lanes of this GPU. Of an empty slice, too: they take the steps before for done with it.
+  // Publishes progress to lanes of this GPU, also for an empty slice, which stands for the steps before it.
   HORING_DEVICE void tellProgress(const At& at) {
     if (own() != 0 || !step_.is_awaited) return;
     const LaneClock clock{lane_.shared.step_count, lane_.call().slices, lane_.plan().window};
@@ -192,7 +192,7 @@ class StepRun {
 
   template <class Condition>
   HORING_DEVICE bool await(const Condition& is_there, const At& at, int32_t port) {
-    // Another lane of this rank that waits for a peer in vain says so itself; but it may never have begun.
+    // If another lane of this rank waits for a lost peer, that lane reports it; but it may never have begun.
     const uint64_t later_ns = port < 0 ? Patience::kLaterNs : 0;
     Patience patience;
     for (uint32_t looks = 1; !is_there(); ++looks) {
@@ -220,17 +220,17 @@ class StepRun {
     failure.port = port;
     failure.call = lane_.call().number;
     failure.run = lane_.shared.sequence;
-    // Last, for the host looks when any kernel has set the flag: it shall find all of it, or nothing.
+    // Written last: the host reads the record once any kernel has set the flag, and must find all of it or nothing.
     storeFlag(&failure.kind, static_cast<uint32_t>(kind));
-    // The other ranks wait for this one in vain.
+    // The other ranks would wait for this rank for ever.
     storeFlag(lane_.plan().abort, 1);
   }
 
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(threads_.thread()); }
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(threads_.threads()); }
-  // A warp, if there are as many.
+  // One warp, if there are that many threads.
   HORING_DEVICE int32_t watchers() const { return stride() < 32 ? stride() : 32; }
-  // Of the sources that a thread looks after; others have none.
+  // The first source of this watcher; other threads have none.
   HORING_DEVICE int32_t firstOwn() const { return own() < watchers() ? own() : INT32_MAX; }
   HORING_DEVICE bool isLast() const { return own() + 1 == stride(); }
 
@@ -240,7 +240,7 @@ class StepRun {
   const StepOfPart& of_part_;
   Threads& threads_;
   Slice& slice_;
-  // Of a message that this watcher has received; the right one while there is none, and kept once it was not right.
+  // The label of a message that this watcher has received; the expected label if none; a wrong label is kept.
   uint64_t label_ = 0;
 };
 

@@ -18,7 +18,7 @@ uint64_t digestOf(const CallSpec& spec, const Schedule& schedule) {
 uint64_t agreedCount(const CallSpec& spec, int ranks) {
   if (spec.list) return spec.list | kCountsDiffer;
   if (!spec.uneven) return spec.count;
-  // Of gather, scatter and all-to-all no rank knows all blocks but perhaps the root.
+  // In gather, scatter and all-to-all no rank, except perhaps the root, knows all blocks.
   if (spec.collective != Collective::kAllGather && spec.collective != Collective::kReduceScatter)
     return kCountsDiffer;
   const Blocks& blocks = spec.input_blocks.given() ? spec.input_blocks : spec.output_blocks;

@@ -22,8 +22,7 @@ float widen(const FloatFormat& format, uint32_t code) {
     const uint32_t rebias = static_cast<uint32_t>(format.min_exponent - 1 + 127) << kFloatMantissaBits;
     return std::bit_cast<float>(sign | ((magnitude << shift) + rebias));
   }
-  // Subnormal: a whole number of units of 2^(min_exponent - mantissa_bits). Done in double, where that unit
-  // is a normal number.
+  // Subnormal: a whole number of units of 2^(min_exponent - mantissa_bits). Computed in double, where that unit is a normal number.
   const int unit_exponent = format.min_exponent - format.mantissa_bits;
   const double unit = std::bit_cast<double>(static_cast<uint64_t>(unit_exponent + 1023) << 52);
   const double value = static_cast<double>(magnitude) * unit;
@@ -47,7 +46,7 @@ uint32_t narrow(const FloatFormat& format, float value) {
   if (shift > 40) return sign;  // far below half of the smallest subnormal
   const uint64_t half = uint64_t{1} << (shift - 1);
   const uint64_t units = (significand + half - 1 + ((significand >> shift) & 1)) >> shift;
-  // A carry out of the mantissa moves on to the next binade by itself, up to infinity.
+  // A carry out of the mantissa correctly moves to the next binade, up to infinity.
   const uint64_t below = static_cast<uint64_t>(binade - min_field) << format.mantissa_bits;
   return sign | static_cast<uint32_t>(below + units);
 }

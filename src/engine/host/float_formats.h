@@ -1,16 +1,14 @@
 #pragma once
-// The floating point types that C++20 has no name for, as bit patterns, and their conversions from and to
-// float32.
+// Bit patterns of the floating point types that C++20 has no name for, and their conversions from and to float32.
 //
 //   float16     1 sign, 5 exponent, 10 mantissa bits; IEEE 754 binary16.
 //   bfloat16    1, 8, 7; the upper half of a float32.
 //   float8e4m3  1, 4, 3; OCP "FN": no infinity, the largest number is 448, the only NaN is 0x7f (or 0xff).
 //   float8e5m2  1, 5, 2; infinity is 0x7c, the largest number 57344.
 //
-// Widening is exact. Narrowing rounds to nearest, ties to even, with subnormal results. What does not fit
-// becomes infinity where the format has one, as IEEE 754 has it; in float8e4m3 it becomes the largest number,
-// infinity included. The sign of zero is kept. A NaN stays a NaN: narrowing yields `quiet_nan`, positive,
-// whatever sign and payload came in.
+// Widening is exact. Narrowing rounds to nearest, ties to even, with subnormal results. Too large values become infinity if the
+// format has it, as in IEEE 754; in float8e4m3 they, and infinity, become the largest number. The sign of zero is kept. A NaN stays
+// a NaN: narrowing yields `quiet_nan`, positive, whatever its sign and payload were.
 //
 // All functions are pure and thread-safe.
 #include <cstdint>
@@ -23,8 +21,8 @@ struct FloatFormat {
   int mantissa_bits;
   int min_exponent;        // of the smallest normal number: 2^min_exponent
   uint32_t top_magnitude;  // the largest that is not a NaN: infinity, or without infinity the largest number
-  uint32_t quiet_nan;      // what narrowing makes of any NaN
-  uint32_t clamp_magnitude;  // float32 bits: from here on a finite number narrows to the same result
+  uint32_t quiet_nan;      // the result of narrowing any NaN
+  uint32_t clamp_magnitude;  // float32 bits: all larger finite numbers narrow to the same result
   bool has_infinity;
 };
 

@@ -18,7 +18,7 @@ namespace horing {
 #ifdef HORING_FOLD_X86
 namespace {
 
-// clang 14 does not know "f16c" as a word for __builtin_cpu_supports.
+// clang 14 does not accept "f16c" in __builtin_cpu_supports.
 bool hasF16c() {
   unsigned int eax = 0;
   unsigned int ebx = 0;
@@ -112,7 +112,7 @@ FoldFunction foldFunction(DataType type, RedOp op, Simd simd) {
 
 void copyBytes(const std::byte* source, std::byte* first, std::byte* second, size_t bytes) {
   if (bytes == 0) return;
-  // memcpy may not be given the same range twice.
+  // memcpy forbids equal source and destination.
   if (second == source || second == first) second = nullptr;
   if (first == source) {
     first = second;
@@ -127,7 +127,7 @@ void copyBytes(const std::byte* source, std::byte* first, std::byte* second, siz
   constexpr size_t kPieceBytes = 8 * 1024;
   for (size_t at = 0; at < bytes; at += kPieceBytes) {
     size_t piece = std::min(kPieceBytes, bytes - at);
-    // Hides that it is small: for that g++ writes `rep movsq`, which takes longer to start than the library's memcpy.
+    // Hides the small size from the compiler: g++ would emit `rep movsq`, which starts more slowly than the library's memcpy.
     asm("" : "+r"(piece));
     std::memcpy(first + at, source + at, piece);
     std::memcpy(second + at, source + at, piece);
@@ -160,7 +160,7 @@ void streamBytes(const std::byte* source, std::span<std::byte* const> destinatio
   }
   size_t at = std::min(bytes, (kLine - place) % kLine);
   copyToAll(source, destinations, 0, at);
-  // Line by line: the source is read once, and what is written waits for its turn while the next line comes.
+  // Line by line: each source line is read once, and its stores drain while the next line is read.
   for (; bytes - at >= kLine; at += kLine) {
     const auto* from = reinterpret_cast<const __m128i*>(source + at);
     const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2),

@@ -11,12 +11,12 @@
 
 namespace horing {
 
-// What inputs are multiplied by on their way in. Avg of floating point is a sum with the factor 1/ranks.
+// The factor of inputs as they are read. Avg of floating point is a sum with the factor 1/ranks.
 struct Factor {
-  double number = 1;     // floating point types: as float32, but for float64
-  uint64_t integer = 1;  // integers: modulo 2^64, of which every narrower type is a remainder
+  double number = 1;     // floating point types: as float32, or float64 for float64
+  uint64_t integer = 1;  // integers: modulo 2^64, so it serves every narrower type
 };
-// From one element of the type, at any alignment.
+// Reads one element of the type, at any alignment.
 Factor factorFrom(DataType type, const void* scalar);
 
 // value[e] = sources[0][e] (+) sources[1][e] (+) ... from the left; stored to every destination.
@@ -34,40 +34,39 @@ Factor factorFrom(DataType type, const void* scalar);
 // The floating point environment must be the default one (base/float_environment.h).
 struct FoldArguments {
   const std::byte* const* sources = nullptr;
-  const bool* is_input = nullptr;  // one per source; only read for avg and premulsum; null: none is
+  const bool* is_input = nullptr;  // one per source; only read for avg and premulsum; null: none is an input
   int source_count = 0;            // 1 .. kMaxSources
-  // A destination may equal a source, not overlap one otherwise.
+  // A destination may equal a source, but not overlap one otherwise.
   std::byte* const* destinations = nullptr;
   int destination_count = 0;  // at least 1
   size_t count = 0;           // elements
   Factor factor;
   int32_t ranks = 1;  // at least 1
   bool is_final = false;
-  // The destinations from this one on are stored past the caches, where the machine can: those whose elements lie in lines of 64 bytes
-  // as the last one's do. Other ranks may be told of the data only after a streamFence().
+  // Destinations from this index on are stored past the caches if the machine can: those whose elements share 64-byte alignment
+  // with the last one. Call streamFence() before other ranks may read the data.
   int streams_from = INT_MAX;
 };
 
-// Any alignment is right; 64 bytes is fast. Thread-safe: works on its arguments alone, never fails, allocates
-// or blocks.
+// Any alignment is correct; 64 bytes is fast. Thread-safe: uses only its arguments; never fails, allocates or blocks.
 using FoldFunction = void (*)(const FoldArguments&);
 
 enum class Simd { kPlain, kAvx2, kAvx512 };
 
-// The best that this CPU has, found at run time.
+// The best that this CPU has, detected at run time.
 Simd detectSimd();
 const char* simdName(Simd simd);
 
-// Same bits from every `simd`, which must be at most detectSimd() (a larger one is an illegal instruction).
-// One source and no scaling is a copy, and the function knows. Null for a type that has no such operation (hasRedOp).
+// Every `simd` gives the same bits; it must be at most detectSimd() (a larger one is an illegal instruction). One source without
+// scaling is copied. Null for a type that lacks the operation (hasRedOp).
 FoldFunction foldFunction(DataType type, RedOp op, Simd simd);
 
-// Copies `bytes` to one or two destinations (`second` may be null), each of which may be the source; for
-// all-gather, where there is nothing to fold.
+// Copies `bytes` to one or two destinations (`second` may be null), each of which may be the source; for all-gather, which folds
+// nothing.
 void copyBytes(const std::byte* source, std::byte* first, std::byte* second, size_t bytes);
 
-// Copies `bytes` past the caches to all destinations, where the machine can: for large results that nobody reads soon. Of any
-// alignment; none overlaps another, or the source. Other ranks may be told of the data only after a streamFence().
+// Copies `bytes` past the caches to all destinations, if the machine can: for large results that are not read soon. Any alignment;
+// destinations overlap neither each other nor the source. Call streamFence() before other ranks may read the data.
 void streamBytes(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes);
 void streamFence();
 

@@ -1,5 +1,4 @@
-// Folding with AVX2 and F16C. Compiled with the flags for them, so nothing here may run before detectSimd()
-// has said so.
+// Folding with AVX2 and F16C. Compiled with their flags, so nothing here may run unless detectSimd() allows it.
 #include <immintrin.h>
 
 #include "engine/host/fold_isa.h"

@@ -1,12 +1,12 @@
 #pragma once
-// How a register of stored elements becomes registers to compute with, and back.
+// How a register of stored elements is widened to registers to compute with, and narrowed back.
 //
-// A codec names `Part`, a vector to compute with, and `kParts`, how many of them one register of stored
-// elements fills; read() widens and write() narrows, rounding once. Which element goes to which lane of which
-// part is the codec's affair: folding is lane by lane, so only read() and write() must agree.
+// A codec names `Part`, a vector to compute with, and `kParts`, how many of them one register of stored elements fills; read()
+// widens and write() narrows, rounding once. Each codec chooses which element goes to which lane of which part: folding is lane by
+// lane, so only read() and write() must agree.
 //
-// NaN: floating point results are canonical (float_formats.h), because which of two NaN operands the hardware
-// passes on depends on the order in which the compiler places them, and the bits of a result must not.
+// NaN: floating point results are canonical (float_formats.h), because which of two NaN operands the hardware passes on depends on
+// the order in which the compiler places them, and the bits of a result must not.
 #include "engine/host/float_formats.h"
 #include "engine/host/fold_vectors.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kFloatMantissaBits = 23;
 
-// Integers, as they are.
+// Integers, unchanged.
 template <class I, class E>
 struct IntegerCodec {
   using Isa = I;
@@ -41,7 +41,7 @@ struct FloatCodec {
   }
 };
 
-// float32 and float64 with the sign turned, so that a maximum is a minimum.
+// float32 and float64 with the sign flipped, so that a maximum becomes a minimum.
 template <class I, class E, class M>
 struct NegatedFloatCodec : FloatCodec<I, E, M> {
   using Base = FloatCodec<I, E, M>;
@@ -99,7 +99,7 @@ struct Bfloat16Codec {
   static Bits write(const Part* part) { return (round(part[0]) >> 16) | (round(part[1]) & 0xffff0000u); }
 
  private:
-  // To the upper half, to nearest even.
+  // To the upper half, rounded to nearest even.
   static Bits round(Part value) {
     const Bits bits = as<Bits>(value);
     const Bits rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
@@ -107,8 +107,7 @@ struct Bfloat16Codec {
   }
 };
 
-// float16 and both float8 by integer arithmetic: element j of each 32 bits in float32 part j. For any
-// machine.
+// float16 and both float8 by integer arithmetic, for any machine: element j of each 32 bits in float32 part j.
 template <class I, const FloatFormat& kFormat>
 struct SplitCodec {
   using Isa = I;
@@ -151,8 +150,7 @@ struct SplitCodec {
     const Bits magnitude = Isa::smaller(raw, splat(kFormat.clamp_magnitude));
     const Bits exponent = magnitude & 0x7f800000u;
     const Bits binade = Isa::larger(exponent, splat(kMinNormal));
-    // Added to this power of two, the last bit of the sum is the last bit that the format keeps: the adder
-    // rounds.
+    // After adding this power of two, the last bit of the sum is the last bit that the format keeps: the adder rounds.
     const Bits anchor = binade + (static_cast<uint32_t>(kShift) << kFloatMantissaBits);
     const Bits units = as<Bits>(as<Part>(magnitude) + as<Part>(anchor)) - anchor;
     const Bits code = units + ((binade - kMinNormal) >> kShift);

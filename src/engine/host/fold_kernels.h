@@ -1,11 +1,10 @@
 #pragma once
 // The loop that folds, and the table of its instances. Private to the fold_*.cpp files; see fold_vectors.h.
 //
-// A *tile* is a few registers of consecutive elements. The loop takes tile after tile; in each it goes
-// through the sources in order, keeps the running values in registers and stores them once, to one or two
-// destinations. Every source of a tile has been read when its destination is written, so a destination may be
-// a source. The last, incomplete register of elements goes through the same arithmetic, padded with zeros: a
-// value does not depend on where in the block it stands.
+// A *tile* is a few registers of consecutive elements. The loop takes tile after tile; in each it goes through the sources in
+// order, keeps the running values in registers and stores them once, to one or two destinations. All sources of a tile are read
+// before its destination is written, so a destination may be a source. The last, incomplete register goes through the same
+// arithmetic, padded with zeros: a value does not depend on its place in the block.
 #include <type_traits>
 
 #include "engine/host/fold.h"
@@ -75,7 +74,7 @@ struct SmallerFloat {
   }
 };
 
-// A rule: codec, operation and what avg and premulsum add to them, bound to the arguments of one call.
+// A rule: codec, operation and the extra work of avg and premulsum, bound to the arguments of one call.
 template <class Codec, class Op>
 struct Rule : Codec {
   explicit Rule(const FoldArguments&) {}
@@ -89,7 +88,7 @@ struct Rule : Codec {
   }
 };
 
-// Scales the inputs when they are read. E: what is computed with.
+// Scales the inputs as they are read. E: the type to compute with.
 template <class Codec, class E>
 struct ScaledRule : Rule<Codec, Add> {
   using Part = typename Codec::Part;
@@ -112,7 +111,7 @@ struct ScaledRule : Rule<Codec, Add> {
   E factor;
 };
 
-// Divides the folded sum. E is the element's type; sums wrap around in its unsigned twin.
+// Divides the folded sum. E is the element's type; sums wrap around in its unsigned counterpart.
 template <class I, class E>
 struct AverageIntegerRule : Rule<IntegerCodec<I, std::make_unsigned_t<E>>, Add> {
   using Codec = IntegerCodec<I, std::make_unsigned_t<E>>;
@@ -173,7 +172,7 @@ void foldTile(const R& rule, const FoldArguments& arguments, int streams_from, s
   }
   typename R::Isa::Bits results[kPacks];
   unrolled<kPacks>([&](auto p) { results[p.value] = rule.write(value[p.value]); });
-  // One destination after the other, so that what streams leaves in whole lines.
+  // One destination after the other, so that streaming stores fill whole lines.
   for (int d = 0; d < arguments.destination_count; ++d) {
     std::byte* const to = arguments.destinations[d] + at;
     if (d >= streams_from) {
@@ -185,7 +184,7 @@ void foldTile(const R& rule, const FoldArguments& arguments, int streams_from, s
 }
 
 constexpr size_t kLineBytes = 64;
-// Measured with fold_bench, two and four sources: 512 to 2048 are alike, 256 and 4096 gain less.
+// Measured with fold_bench, two and four sources: 512 to 2048 are equal, 256 and 4096 gain less.
 constexpr size_t kAheadBytes = 1024;
 constexpr int kToRead = 0;  // arguments of __builtin_prefetch
 constexpr int kIntoSecondLevel = 2;
@@ -194,8 +193,8 @@ inline size_t placeInLine(const std::byte* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % kLineBytes;
 }
 
-// What of the destinations indeed goes past the caches: in whole lines of all of them, so the last ones, of those that may, whose
-// lines begin at the same elements.
+// The destinations that are really stored past the caches: whole lines only, so the last ones of the allowed that have the same
+// alignment.
 struct Streamed {
   int from = 0;
   size_t before_lines = 0;  // bytes
@@ -236,9 +235,9 @@ void fold(const FoldArguments& arguments) {
       foldTile<R, 1, Access<Isa, false>>(rule, arguments, streams_from, at, piece);
       at += piece;
     }
-    // What is too large for the caches on its way out was so on its way in. Memory is waited for less where lines of all sources
-    // are asked for in turn, and ahead of their use, which the hardware does only within a page. Behind the end the next slice begins;
-    // where none does, asking is harmless.
+    // Outputs too large for the caches have inputs too large for them. Memory stalls are shorter if lines of all sources are
+    // prefetched in turn and ahead of their use, which the hardware does only within a page. Past the end begins the next slice; if
+    // there is none, the prefetch is harmless.
     for (; bytes - at >= kLineBytes; at += kLineBytes) {
       for (int s = 0; s < arguments.source_count; ++s)
         __builtin_prefetch(arguments.sources[s] + at + kAheadBytes, kToRead, kIntoSecondLevel);
@@ -261,7 +260,7 @@ template <class Isa, class E>
 constexpr FoldRow integerRow() {
   using Wrapping = IntegerCodec<Isa, std::make_unsigned_t<E>>;
   using Codec = IntegerCodec<Isa, E>;
-  using Pattern = IntegerCodec<Isa, uint32_t>;  // bits are bits, whatever the width
+  using Pattern = IntegerCodec<Isa, uint32_t>;  // bit patterns, whatever the width
   constexpr int kBytes = sizeof(E);
   return {{fold<Rule<Wrapping, Add>, kBytes>, fold<Rule<Wrapping, Multiply>, kBytes>,
            fold<Rule<Codec, Larger>, kBytes>, fold<Rule<Codec, Smaller>, kBytes>,
@@ -294,7 +293,7 @@ constexpr FoldRow smallFloatRow() {
            fold<ScaledRule<Codec, float>, kBytes>}};
 }
 
-// The codecs of the types that an instruction set may know how to convert.
+// The codecs of the types that an instruction set may be able to convert.
 template <class Isa, bool kConvertsHalf>
 struct SmallFloatCodecs {
   using Half = SplitCodec<Isa, kFloat16Format>;

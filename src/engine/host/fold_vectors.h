@@ -2,10 +2,9 @@
 // Vectors of one register's width, in the compiler's own vector types, so that one source serves every
 // instruction set.
 //
-// Private to the fold_*.cpp files, each of which is compiled for another instruction set. Everything is in an
-// anonymous namespace, and nothing here or in fold_codecs.h and fold_kernels.h calls a function of the
-// standard library: an inline function that this file emitted with wide instructions could be the copy that
-// the linker keeps for everybody.
+// Private to the fold_*.cpp files, each compiled for another instruction set. Everything is in an anonymous namespace, and nothing
+// here or in fold_codecs.h and fold_kernels.h calls a function of the standard library: the linker could keep an inline function
+// that this file emitted with wide instructions as the only copy for the program.
 #include <cstddef>
 #include <cstdint>
 
@@ -22,10 +21,10 @@ struct Vectors {
   };
   template <class E>
   using Of = typename Typed<E>::Type;
-  // What is loaded and stored: a register full of elements of whatever type.
+  // The unit of loads and stores: a register of elements of any type.
   using Bits = Of<uint32_t>;
 
-  // value - 0 is value, -0 and NaN included, so nothing is left of the subtraction.
+  // value - 0 is value, including -0 and NaN, so the compiler removes the subtraction.
   template <class E>
   static Of<E> splat(E value) {
     return value - Of<E>{};
@@ -38,7 +37,7 @@ struct Vectors {
     return bits;
   }
   static void store(std::byte* to, Bits bits) { __builtin_memcpy(to, &bits, sizeof bits); }
-  // Past the caches, to a multiple of the register's size; where the machine can.
+  // Past the caches if the machine can, to a multiple of the register's size.
   static void stream(std::byte* to, Bits bits) { store(to, bits); }
 
   // The first `bytes` (below kBytes) only; the rest reads as zero.
@@ -67,8 +66,8 @@ struct Index {
   static constexpr int value = kIndex;
 };
 
-// body(Index<0>{}), body(Index<1>{}), ... kCount times. A loop over an array of vectors would do, but g++ 12
-// unrolls loops after it has decided which arrays can live in registers, and stores the others at every turn.
+// body(Index<0>{}), body(Index<1>{}), ... kCount times. Not a loop over an array of vectors: g++ 12 unrolls loops after it has
+// decided which arrays stay in registers, and stores the others in every iteration.
 template <int kCount, int kFirst = 0, class Body>
 [[gnu::always_inline]] inline void unrolled(const Body& body) {
   if constexpr (kFirst < kCount) {
@@ -77,7 +76,7 @@ template <int kCount, int kFirst = 0, class Body>
   }
 }
 
-// The same bits, seen as another type of vector.
+// The same bits, as another type of vector.
 template <class To, class From>
 To as(From from) {
   return __builtin_bit_cast(To, from);

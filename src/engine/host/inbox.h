@@ -1,7 +1,8 @@
 #pragma once
-// Receives with tags that wait for a message, and messages with tags that came before a receive waited for them.
+// Tagged receives that wait for a message, and tagged messages that came before their receive.
 //
-// A message that no receive waits for is put aside in memory of the inbox, so that those behind it on the same connection can be
+// A message without a receive is put aside in memory of the inbox, up to kMostKeptBytes for the communicator, so that later ones on
+// the same connection can be received. A message that does not fit stays in the connection, and so do later ones.
 // received; up to kMostKeptBytes for the communicator. What does not fit stays in the connection, and so does what is behind it.
 #include <cstddef>
 #include <cstdint>
@@ -23,17 +24,17 @@ class Inbox {
  public:
   explicit Inbox(int rank) : rank_(rank) {}
 
-  // Receives `receive`, whose peer may be kAnyRank, at once if its message is here: true. Else it waits. Error: kInvalidUsage, the
+  // Receives `receive`, whose peer may be kAnyRank, at once if its message is here: true. Otherwise it waits. kInvalidUsage: the
   // message has another size.
   Result<bool> post(const Transfer& receive);
-  // A message begins to arrive: where its data go. Nothing: nobody waits for it, and there is no room for it. Error as for post().
+  // A message begins to arrive: where its data go. Nothing: no receive waits for it, and it does not fit. Errors as for post().
   Result<std::optional<Transfer>> arrive(int from, uint64_t tag, size_t bytes);
-  // All data of such a transfer are there: the receive that is complete by that, if any.
+  // All data of such a transfer have arrived: the receive that this completes, if any.
   std::optional<Transfer> complete(const Transfer& arrived);
 
-  // Whether receives wait for a message of this rank to begin.
+  // Whether receives wait for the beginning of a message of this rank.
   bool awaits(int from) const { return matcher_.awaitsAny() && matcher_.awaits(from); }
-  // The ranks that a receive waits for by number.
+  // The ranks named by waiting receives.
   std::vector<int32_t> waitsFor() const;
   std::string describe() const;
   uint64_t memoryBytes() const { return kept_bytes_; }

@@ -6,7 +6,7 @@ namespace horing {
 
 namespace {
 
-// Takes the first entry that fits out of the list.
+// Removes and returns the first entry that matches.
 template <typename Fits>
 std::optional<size_t> take(std::list<MessageMatcher::Entry>& entries, const Fits& fits) {
   const auto found = std::find_if(entries.begin(), entries.end(), fits);

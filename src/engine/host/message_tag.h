@@ -1,5 +1,5 @@
 #pragma once
-// What goes into the tag of a message (transport/transport.h).
+// The contents of a message's tag (transport/transport.h).
 #include <cstdint>
 
 namespace horing {

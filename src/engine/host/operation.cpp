@@ -12,10 +12,10 @@ namespace horing {
 
 namespace {
 
-// Vectors of fewer bytes take slots as the operation before did: telling senders would take longer than it gains.
+// Smaller vectors keep the slots of the operation before: telling the senders would take longer than it saves.
 constexpr size_t kTinyBytes = 8 << 10;
 
-// Bytes of the output, of a layout in which every block has one size.
+// Bytes of the output, for a layout with blocks of one size.
 size_t outputBytes(const Schedule& schedule, const Layout& layout, size_t element_bytes) {
   const bool has_one = contractOf(schedule).out == ChunkSet::kOwn;
   const size_t all = layout.allChunks();
@@ -46,106 +46,146 @@ HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
       kept[chunk] = true;
     }
   }
-  layOut(call_);
+  // Allocated now, since begin() must not fail.
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    lanes_[l].tellings.resize(plan.landingReceivers(l).size());
+    for (StepCursor cursor(plan.schedule().lanes[l], plan.schedule().grid); !cursor.done(); cursor.next())
+      for (const BoundSource& source : plan.boundSteps(l)[cursor.written()].sources)
+        if (source.landings) ++lanes_[l].tellings[source.landing_number].next;
+    for (Telling& telling : lanes_[l].tellings) telling.arrivals.reserve(std::exchange(telling.next, 0));
+  }
+  layOut();
 }
 
-void HostOperation::layOut(const CallSpec& spec) {
+inline bool HostOperation::fits(const Call& call) const {
+  const CallSpec& laid_out = call_;
+  return !call.uneven && laid_out == call && !call.copier == !call_.copier && !call.reader == !call_.reader;
+}
+
+void HostOperation::layOut() {
   const Schedule& schedule = plan_.schedule();
   const PlanSettings& settings = plan_.settings();
-  element_bytes_ = dataTypeBytes(spec.type);
-  layout_ = Layout::make(schedule, spec.extent(), rank_of_position_, 64 / element_bytes_);
+  element_bytes_ = dataTypeBytes(call_.type);
+  layout_ = Layout::make(schedule, call_.extent(), rank_of_position_, 64 / element_bytes_);
   slicing_ = layout_.isUneven() ? Slicing::fixed(element_bytes_, settings.slot_bytes)
                                 : Slicing::choose(schedule.collective, layout_.largestChunk(), element_bytes_,
                                                   settings.slot_bytes, settings.window);
   turn_slices_ = settings.window *
                  static_cast<int64_t>(settings.slot_bytes / (slicing_.slice_elements * element_bytes_));
   const bool reduces = contractOf(schedule).folds();
-  fold_ = reduces ? foldFunction(spec.type, spec.op, settings.simd) : nullptr;
-  scales_ = reduces && (spec.op == RedOp::kAvg || spec.op == RedOp::kPreMulSum);
-  layout_digest_ = digestOf(spec, schedule);
-  pairs_know_sizes_ = agreedCount(spec, schedule.ranks) == kCountsDiffer;
+  fold_ = reduces ? foldFunction(call_.type, call_.op, settings.simd) : nullptr;
+  scales_ = reduces && (call_.op == RedOp::kAvg || call_.op == RedOp::kPreMulSum);
+  layout_digest_ = digestOf(call_, schedule);
+  pairs_know_sizes_ = agreedCount(call_, schedule.ranks) == kCountsDiffer;
   input_end_ = output_end_ = 0;
-  has_large_chunks_ = has_landings_ = false;
-  const size_t vector_bytes = layout_.allChunks() * element_bytes_;
-  is_tiny_ = vector_bytes < kTinyBytes;
-  // The whole vector moves twice.
-  const bool moves_twice = schedule.collective == Collective::kAllReduce;
-  roams_ = (moves_twice ? 2 : 1) * vector_bytes <= settings.roam_bytes;
+  in_place_ = InPlace::kNothing;
+  roaming_ = roaming();
   for (size_t l = 0; l < lanes_.size(); ++l) layOutLane(l);
+}
+
+HostOperation::Roaming HostOperation::roaming() const {
+  const size_t vector_bytes = layout_.allChunks() * element_bytes_;
+  if (vector_bytes < kTinyBytes) return Roaming::kAsBefore;
+  // The whole vector moves twice.
+  const bool moves_twice = plan_.schedule().collective == Collective::kAllReduce;
+  return (moves_twice ? 2 : 1) * vector_bytes <= plan_.settings().roam_bytes ? Roaming::kAll : Roaming::kFew;
 }
 
 void HostOperation::layOutLane(size_t lane_number) {
   const std::vector<BoundStep>& bound = plan_.boundSteps(lane_number);
   LaneState& lane = lanes_[lane_number];
-  lane.slices = lane.is_signals ? 1 : 0;
-  lane.tells_landings = false;
+  lane.slices = 0;
+  for (Telling& telling : lane.tellings) telling.arrivals.clear();
   const bool is_large = !layout_.isUneven() && outputBytes(plan_.schedule(), layout_, element_bytes_) >=
                                                    plan_.settings().stream_bytes;
   StepCursor cursor(plan_.schedule().lanes[lane_number], plan_.schedule().grid);
   for (CallStep& step : lane.steps) {
     const Step& from = cursor.step();
     const int32_t chunk = cursor.chunk();
-    step.bound = &bound[cursor.written()];
-    step.sources = step.bound->sources;
-    step.keep_queue = step.bound->keep_queue;
-    step.sender = step.bound->sender;
-    step.count = layout_.count(chunk);
-    if (!lane.is_signals) lane.slices = std::max(lane.slices, slicing_.slicesOf(step.count));
-    step.input_bytes = layout_.inputOffset(chunk) * element_bytes_;
-    step.output_bytes = layout_.outputOffset(chunk) * element_bytes_;
-    step.is_empty = step.count == 0 && pairs_know_sizes_ && (step.sender || takesMessage(from.sources[0]));
-    if (step.is_empty) lane.slices = std::max<int64_t>(lane.slices, 1);
-    step.tag = mixBits(step.count) ^ static_cast<Tag>(chunk) << 32;
-    step.wait_lane = from.wait.lane;
-    step.wait_step = cursor.waitStep();
-    step.keeps_out = keepsOut(from.keep);
-    step.completes = from.completes;
-    // A single value may have to be scaled, on the way in or, of an average, at the end.
-    step.only_moves =
-        from.sources.size() == 1 && !(scales_ && (from.completes || readsInput(from.sources[0])));
-    step.streams = is_large && step.keeps_out && !read_again_[static_cast<size_t>(chunk)];
-    step.lasting = lastingOf(step, from, chunk);
-    layOutLandings(step, chunk);
-    lane.tells_landings = lane.tells_landings || step.tells_landing;
+    const BoundStep& looked_up = bound[cursor.written()];
+    step = {.send = looked_up.send,
+            .sources = looked_up.sources,
+            .wait_lane = from.wait.lane,
+            .wait_step = cursor.waitStep(),
+            .bound = &looked_up,
+            .tag = mixBits(layout_.count(chunk)) ^ static_cast<Tag>(chunk) << 32,
+            .mode = modeOf(from, chunk)};
+    if (step.mode == Mode::kSignal) {
+      layOutSignal(step);
+    } else {
+      layOutData(step, from, chunk, is_large);
+      layOutArrivals(lane, step, chunk);
+    }
+    lane.slices = std::max(lane.slices, step.slices);
     const size_t bytes = step.count * element_bytes_;
-    has_large_chunks_ = has_large_chunks_ || bytes >= kInPlaceBytes;
-    has_landings_ = has_landings_ || step.lands;
+    if (isLargeChunk(step.count)) in_place_ = std::max(in_place_, InPlace::kSends);
     if (std::any_of(from.sources.begin(), from.sources.end(), readsInput))
       input_end_ = std::max(input_end_, step.input_bytes + bytes);
-    if (step.keeps_out) output_end_ = std::max(output_end_, step.output_bytes + bytes);
+    if (keepsOut(from.keep)) output_end_ = std::max(output_end_, step.output_bytes + bytes);
     cursor.next();
   }
 }
 
-// Both ends must say the same of a message: they know what is done, and the size of the chunk. The sender of a reduction does not know
-// whether its value is to be folded, and then lands nowhere; to wait for that would gain nothing.
-template <typename End>
-bool HostOperation::hasLandings(const End* end) const {
-  return end && end->hasLandings() && !(isReduction(plan_.schedule().collective) && end->awaitsLandings());
+HostOperation::Mode HostOperation::modeOf(const Step& from, int32_t chunk) const {
+  if (from.isSignal()) return Mode::kSignal;
+  const Source& source = from.sources[0];
+  if (layout_.count(chunk) == 0 && pairs_know_sizes_ && (from.send_to >= 0 || takesMessage(source)))
+    return Mode::kSignal;
+  // A single value may have to be scaled, as an input or, for an average, at the end.
+  const bool moves = from.sources.size() == 1 && !(scales_ && (from.completes || readsInput(source)));
+  if (from.keep.kind == Keep::Kind::kEveryOut) return moves ? Mode::kMoveToAll : Mode::kFoldToAll;
+  if (call_.copier || (call_.reader && source.kind == Source::Kind::kPeerIn)) return Mode::kCopy;
+  return moves ? Mode::kMove : Mode::kFold;
 }
 
-void HostOperation::layOutLandings(CallStep& step, int32_t chunk) const {
-  const bool is_large = step.count * element_bytes_ >= kInPlaceBytes;
-  step.has_landing = is_large && hasLandings(step.sender);
-  step.tells_landing =
-      is_large && std::any_of(step.sources.begin(), step.sources.end(), [&](const auto& source) {
-        return source.kind == Source::Kind::kRecv && hasLandings(source.receiver);
-      });
-  step.lands =
-      step.tells_landing && step.only_moves && step.keeps_out && !kept_again_[static_cast<size_t>(chunk)];
+void HostOperation::layOutSignal(CallStep& step) const {
+  step.slices = 1;
+  step.sends = step.send ? Sends::kToSlot : Sends::kNothing;
+}
+
+void HostOperation::layOutData(CallStep& step, const Step& from, int32_t chunk, bool is_large) const {
+  step.count = layout_.count(chunk);
+  step.slices = slicing_.slicesOf(step.count);
+  step.input_bytes = layout_.inputOffset(chunk) * element_bytes_;
+  step.output_bytes = layout_.outputOffset(chunk) * element_bytes_;
+  if (keepsOut(from.keep))
+    step.keeps = is_large && !read_again_[static_cast<size_t>(chunk)] ? Keeps::kPastCaches : Keeps::kInOutput;
+  if (from.keep.kind == Keep::Kind::kScratch) step.keeps = Keeps::kInQueue;
+  if (step.send)
+    step.sends =
+        isLargeChunk(step.count) && hasLandings(step.send.landings) ? Sends::kToLanding : Sends::kToSlot;
+  step.lasting = lastingOf(step, from, chunk);
+}
+
+// Both ends must agree whether a message lands: they know the collective and the size of the chunk. The sender of a reduction does
+// not know whether its value is folded, in which case it lands nowhere, and waiting for that would gain nothing.
+template <typename End>
+bool HostOperation::hasLandings(const End* landings) const {
+  return landings && !(isReduction(plan_.schedule().collective) && landings->awaitsLandings());
 }
 
 HostOperation::Lasting HostOperation::lastingOf(const CallStep& step, const Step& from, int32_t chunk) const {
-  if (!step.sender || step.count * element_bytes_ < kInPlaceBytes) return Lasting::kNone;
+  if (!step.send.lent || !isLargeChunk(step.count) || call_.copier) return Lasting::kNone;
   const bool output_lasts = !kept_again_[static_cast<size_t>(chunk)];
-  if (step.keeps_out) return output_lasts ? Lasting::kKept : Lasting::kNone;
-  if (!step.only_moves) return Lasting::kNone;
+  if (keepsOut(from.keep)) return output_lasts ? Lasting::kKept : Lasting::kNone;
+  if (step.mode != Mode::kMove) return Lasting::kNone;
   if (from.sources[0].kind == Source::Kind::kIn) return Lasting::kInput;
   return from.sources[0].kind == Source::Kind::kOut && output_lasts ? Lasting::kOutput : Lasting::kNone;
 }
 
-// Where results replace inputs, an input that is under way may have to be sent again when it is no more. Other collectives replace
-// it by itself. What is copied for this rank is none that transports reach.
+void HostOperation::layOutArrivals(LaneState& lane, const CallStep& step, int32_t chunk) {
+  if (!isLargeChunk(step.count)) return;
+  const bool keeps_out = step.keeps == Keeps::kInOutput || step.keeps == Keeps::kPastCaches;
+  const bool in_output = step.mode == Mode::kMove && keeps_out && !kept_again_[static_cast<size_t>(chunk)];
+  for (const BoundSource& source : step.sources) {
+    if (source.kind != Source::Kind::kRecv || !hasLandings(source.landings)) continue;
+    lane.tellings[source.landing_number].arrivals.push_back({&step, in_output});
+    if (in_output) in_place_ = InPlace::kLands;
+  }
+}
+
+// If results replace inputs, an input under way may have to be sent again after it was replaced. Other collectives replace it with
+// itself. Transports never read what a copier copies for this rank.
 bool HostOperation::inputLasts() const {
   if (call_.copier) return false;
   const Collective collective = plan_.schedule().collective;
@@ -165,17 +205,17 @@ void HostOperation::begin(const Call& call, uint64_t sequence) {
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   HORING_CHECK(call.peer_outputs || !plan_.writesPeers());
   HORING_CHECK(!(call.copier || call.reader) || !contractOf(plan_.schedule()).folds());
-  // Programs repeat themselves: what is laid out often fits the next call too.
-  CallSpec& spec = call_;
-  if (call.uneven || spec != call) {
-    layOut(call);
-    spec = call;
-  }
+  // Programs repeat calls: the previous layout often fits.
+  const bool is_laid_out = fits(call);
   static_cast<CallMemory&>(call_) = call;
+  if (!is_laid_out) {
+    static_cast<CallSpec&>(call_) = call;
+    layOut();
+  }
   sequence_ = sequence;
   if (scales_) factor_ = factorOf(call);
   input_lasts_ = inputLasts();
-  if (!is_tiny_) plan_.roam(roams_);
+  if (roaming_ != Roaming::kAsBefore) plan_.roam(roaming_ == Roaming::kAll);
   digest_ = mixBits(layout_digest_ ^ sequence_);
   if (!status_.ok()) status_ = {};
   lanes_running_ = 0;
@@ -184,12 +224,15 @@ void HostOperation::begin(const Call& call, uint64_t sequence) {
     lane.step = lane.steps.data();
     lane.slice = lane.window_begin = 0;
     lane.window_end = std::min<int64_t>(plan_.settings().window, lane.slices);
-    lane.finished = lane.slices == 0;
-    lane.told = lane.step;
-    lane.told_window = lane.tells_landings ? 0 : lane.slices;
-    lanes_running_ += !lane.finished;
+    lane.tellings_open = 0;
+    for (Telling& telling : lane.tellings) {
+      telling.next = 0;
+      telling.window = telling.arrivals.empty() ? lane.slices : 0;
+      lane.tellings_open += telling.window < lane.slices;
+    }
+    lanes_running_ += !lane.finished();
   }
-  settled_ = !has_large_chunks_;
+  settled_ = in_place_ == InPlace::kNothing;
 }
 
 inline void HostOperation::nextSlice(LaneState& lane) {
@@ -198,8 +241,7 @@ inline void HostOperation::nextSlice(LaneState& lane) {
     lane.step = lane.steps.data();
     lane.window_begin = lane.window_end;
     lane.window_end = std::min<int64_t>(lane.window_begin + plan_.settings().window, lane.slices);
-    lane.finished = lane.window_begin == lane.slices;
-    lanes_running_ -= lane.finished;
+    lanes_running_ -= lane.finished();
   }
   lane.slice = lane.window_begin;
 }
@@ -207,52 +249,58 @@ inline void HostOperation::nextSlice(LaneState& lane) {
 bool HostOperation::poll() {
   bool progressed = false;
   for (LaneState& lane : lanes_) {
-    if (lane.told_window < lane.slices) tellLandings(lane);
-    if (!lane.finished) progressed = advanceLane(lane) || progressed;
+    if (lane.tellings_open > 0) [[unlikely]]
+      tellLandings(lane);
+    if (!lane.finished()) progressed = advanceLane(lane) || progressed;
   }
   if (lanes_running_ == 0 && !settled_) settled_ = plan_.settle();
   return progressed;
 }
 
-// At most as many slices at a time as fill a window's slots, so that lanes take turns while what one kept is still in the
-// cache. Small ones share a slot's turn, and so a system call of the transport.
+// At most as many slices at a time as fill a window's slots, so that lanes take turns while kept values are still in the cache.
+// Small slices share a turn, and so a system call of the transport.
 inline bool HostOperation::advanceLane(LaneState& lane) {
   bool progressed = false;
-  for (int64_t budget = turn_slices_; budget > 0 && !lane.finished; --budget) {
+  for (int64_t budget = turn_slices_; budget > 0 && !lane.finished(); --budget) {
     if (!trySlice(lane)) break;
     progressed = true;
   }
   return progressed;
 }
 
-// As early as possible, and in the order of the messages.
+// As early as possible, and for each connection separately: a peer may wait for its landing before it sends the data that another
+// peer's next message depends on.
 void HostOperation::tellLandings(LaneState& lane) {
-  const CallStep* const end = lane.steps.data() + lane.steps.size();
-  while (lane.told_window < lane.slices) {
-    const int64_t window_end = lane.told_window + plan_.settings().window;
-    for (; lane.told != end; ++lane.told)
-      if (lane.told->tells_landing && !tellLanding(*lane.told, lane.told_window, window_end)) return;
-    lane.told = lane.steps.data();
-    lane.told_window = window_end;
+  const std::vector<LandingReceiver*>& receivers =
+      plan_.landingReceivers(static_cast<size_t>(&lane - lanes_.data()));
+  for (size_t number = 0; number < receivers.size(); ++number) {
+    Telling& telling = lane.tellings[number];
+    if (telling.window >= lane.slices) continue;
+    while (telling.window < lane.slices &&
+           tellLanding(*receivers[number], telling.arrivals[telling.next], telling.window)) {
+      if (++telling.next < telling.arrivals.size()) continue;
+      telling.next = 0;
+      telling.window += plan_.settings().window;
+    }
+    lane.tellings_open -= telling.window >= lane.slices;
   }
 }
 
-bool HostOperation::tellLanding(const CallStep& step, int64_t begin, int64_t end) {
-  const int64_t messages = std::min(end, slicing_.slicesOf(step.count)) - begin;
-  if (messages <= 0) return true;
+// The step's messages in the window that begins with that slice.
+bool HostOperation::tellLanding(LandingReceiver& receiver, const Arrival& arrival, int64_t begin) const {
+  const CallStep& step = *arrival.step;
+  const int64_t end = std::min<int64_t>(begin + plan_.settings().window, step.slices);
+  if (end <= begin) return true;
   const ElementRange first = slicing_.range(step.count, begin);
-  const ElementRange last = slicing_.range(step.count, begin + messages - 1);
-  // What does not land may have no output.
-  std::byte* const memory =
-      step.lands && input_lasts_ ? call_.output + step.output_bytes + first.offset * element_bytes_ : nullptr;
-  const Landing landing{.memory = memory,
-                        .bytes = (last.offset + last.count - first.offset) * element_bytes_,
-                        .stride = static_cast<uint32_t>(first.count * element_bytes_),
-                        .messages = static_cast<uint32_t>(messages)};
-  // Where there are several they are folded, so those who may say "not now" are not told.
-  return std::all_of(step.sources.begin(), step.sources.end(), [&](const BoundSource& source) {
-    return !hasLandings(source.receiver) || source.receiver->tryLand(landing);
-  });
+  const ElementRange last = slicing_.range(step.count, end - 1);
+  // A message without a landing may have no output.
+  std::byte* const memory = arrival.in_output && input_lasts_
+                                ? call_.output + step.output_bytes + first.offset * element_bytes_
+                                : nullptr;
+  return receiver.tryLand({.memory = memory,
+                           .bytes = (last.offset + last.count - first.offset) * element_bytes_,
+                           .stride = static_cast<uint32_t>(first.count * element_bytes_),
+                           .messages = static_cast<uint32_t>(end - begin)});
 }
 
 inline bool HostOperation::waitIsOver(const LaneState& lane) const {
@@ -261,99 +309,65 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   const LaneState& other = lanes_[static_cast<size_t>(step.wait_lane)];
   // Signals wait for all slices, and all slices wait for signals.
   const int64_t slice = lane.is_signals ? other.slices - 1 : other.is_signals ? 0 : lane.slice;
-  if (other.finished || other.window_begin > slice) return true;
+  if (other.finished() || other.window_begin > slice) return true;
   if (other.window_end <= slice) return false;
   const int32_t reached = other.index();
   return reached > step.wait_step || (reached == step.wait_step && other.slice > slice);
 }
 
-// Inlined by force: after the fence in release() each call more would be waited for.
+// Forced inline: after the fence in passOn() each further call costs latency.
 [[gnu::always_inline]] inline bool HostOperation::trySlice(LaneState& lane) {
-  if (lane.is_signals) [[unlikely]]
-    return tryWithoutData(lane);
   const CallStep& step = *lane.step;
-  const ElementRange range = slicing_.range(step.count, lane.slice);
-  if (range.count == 0) [[unlikely]] {
-    if (step.is_empty && lane.slice == 0) return tryWithoutData(lane);
+  if (lane.slice >= step.slices) [[unlikely]] {
     nextSlice(lane);
     return true;
   }
   if (!waitIsOver(lane)) return false;
-  const size_t bytes = range.count * element_bytes_;
-  const size_t byte_offset = range.offset * element_bytes_;
-  const Tag tag = tagOf(lane);
-  if (!gatherOperands(lane, byte_offset, bytes, tag)) return false;
-  std::byte* kept = step.keeps_out ? call_.output + step.output_bytes + byte_offset : nullptr;
-  if (step.keep_queue) {
-    if (step.keep_queue->full()) return false;
-    kept = step.keep_queue->back();
+  Slice slice = sliceOf(lane);
+  if (!gatherOperands(lane, slice) || !findRoom(step, slice)) return false;
+  switch (step.mode) {
+    case Mode::kSignal:
+      if (!trySignal(step, slice.tag)) return false;
+      break;
+    case Mode::kMove:
+      move(step, slice);
+      break;
+    case Mode::kFold:
+      fold(step, slice);
+      break;
+    case Mode::kMoveToAll:
+      moveToAll(step, slice);
+      break;
+    case Mode::kFoldToAll:
+      foldToAll(step, slice);
+      break;
+    case Mode::kCopy:
+      if (!copy(step, slice)) return false;
+      break;
   }
-  std::byte* sent = nullptr;
-  if (step.sender && !(sent = acquire(step, bytes))) return false;
-  if (step.bound->keeps_in_every) [[unlikely]] {
-    computeForAll(step, step.output_bytes + byte_offset, range.count);
-    nextSlice(lane);
-    release(step);
-    return true;
-  }
-  const std::byte* const lasting = lastingValue(step, kept);
-  const bool in_place = lasting && step.sender->sendsFrom(lasting, static_cast<uint32_t>(bytes));
-  if (call_.copier || (call_.reader && step.sources[0].position >= 0)) [[unlikely]] {
-    if (!copy(step, kept, sent, bytes)) return false;
-  } else {
-    compute(step, kept, in_place ? nullptr : sent, range.count, in_place);
-  }
-  // Moves on while the stores of this slice drain; to post and to release wait for them.
+  // Continues while the stores of this slice drain; posting and releasing wait for them.
   nextSlice(lane);
-  if (step.sender) publishOutputs();
-  if (in_place) {
-    step.sender->postFrom(lasting, static_cast<uint32_t>(bytes), tag);
-  } else if (step.sender) {
-    step.sender->post(static_cast<uint32_t>(bytes), tag);
-  }
-  if (step.keep_queue) step.keep_queue->push();
-  release(step);
+  passOn(step, slice);
   return true;
 }
 
-// Who hears from this rank must find what it wrote into outputs of others.
-inline void HostOperation::publishOutputs() const {
-  if (plan_.writesPeers()) streamFence();
+inline HostOperation::Slice HostOperation::sliceOf(const LaneState& lane) const {
+  const ElementRange range = slicing_.range(lane.step->count, lane.slice);
+  return {.offset = range.offset * element_bytes_,
+          .count = range.count,
+          .bytes = range.count * element_bytes_,
+          .tag = tagOf(lane)};
 }
 
-// A signal is a message without data, and so is an empty block.
-bool HostOperation::tryWithoutData(LaneState& lane) {
-  if (!waitIsOver(lane)) return false;
-  const CallStep& step = *lane.step;
-  const Tag tag = tagOf(lane);
-  for (const BoundSource& source : step.sources) {
-    const Message* message = source.receiver ? source.receiver->tryPeek() : nullptr;
-    if (source.receiver && !message) return false;
-    if (message && (message->bytes != 0 || message->tag != tag)) [[unlikely]] {
-      rejectMessage(lane, source, *message, 0);
-      return false;
-    }
-  }
-  if (step.sender && !step.sender->tryAcquireFor(0)) return false;
-  for (Sender* sender : step.bound->signals)
-    if (!sender->tryAcquireFor(0)) return false;
-  nextSlice(lane);
-  publishOutputs();
-  if (step.sender) step.sender->post(0, tag);
-  for (Sender* sender : step.bound->signals) sender->post(0, tag);
-  release(step);
-  return true;
-}
-
-inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag) {
+inline bool HostOperation::gatherOperands(const LaneState& lane, const Slice& slice) {
   const CallStep& step = *lane.step;
   const std::byte** operand = operands_.data();
   for (const BoundSource& source : step.sources) {
     if (source.receiver) {
       const Message* message = source.receiver->tryPeek();
       if (!message) return false;
-      if (message->bytes != bytes || message->tag != tag) [[unlikely]] {
-        rejectMessage(lane, source, *message, bytes);
+      if (message->bytes != slice.bytes || message->tag != slice.tag) [[unlikely]] {
+        rejectMessage(lane, source, *message, slice.bytes);
         return false;
       }
       *operand++ = message->data;
@@ -361,41 +375,126 @@ inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_off
       if (source.queue->empty()) return false;
       *operand++ = source.queue->front();
     } else if (source.position >= 0) {
-      *operand++ = call_.peer_inputs[source.position] + step.input_bytes + byte_offset;
+      *operand++ = call_.peer_inputs[source.position] + step.input_bytes + slice.offset;
     } else {
       const bool is_input = source.kind == Source::Kind::kIn;
       *operand++ =
-          byte_offset + (is_input ? call_.input + step.input_bytes : call_.output + step.output_bytes);
+          slice.offset + (is_input ? call_.input + step.input_bytes : call_.output + step.output_bytes);
     }
   }
   return true;
 }
 
-inline const std::byte* HostOperation::lastingValue(const CallStep& step, const std::byte* kept) const {
-  if (call_.copier) return nullptr;
-  switch (step.lasting) {
-    case Lasting::kNone:
-      return nullptr;
-    case Lasting::kKept:
-      return kept;
-    case Lasting::kInput:
-      return input_lasts_ ? operands_[0] : nullptr;
-    case Lasting::kOutput:
-      return operands_[0];
+// Where to keep the value and where to send it from. False: not now.
+inline bool HostOperation::findRoom(const CallStep& step, Slice& slice) const {
+  switch (step.keeps) {
+    case Keeps::kNowhere:
+      break;
+    case Keeps::kInQueue:
+      if (step.bound->keep_queue->full()) return false;
+      slice.kept = step.bound->keep_queue->back();
+      break;
+    case Keeps::kInOutput:
+    case Keeps::kPastCaches:
+      slice.kept = call_.output + step.output_bytes + slice.offset;
+      break;
   }
-  return nullptr;
+  if (step.sends == Sends::kNothing) return true;
+  slice.sent =
+      step.send.tryAcquire(slice.bytes, step.sends == Sends::kToLanding, lastingValue(step, slice.kept));
+  return static_cast<bool>(slice.sent);
 }
 
-bool HostOperation::copy(const CallStep& step, std::byte* kept, std::byte* sent, size_t bytes) {
+inline const std::byte* HostOperation::lastingValue(const CallStep& step, const std::byte* kept) const {
+  if (step.lasting == Lasting::kNone) [[likely]]
+    return nullptr;
+  if (step.lasting == Lasting::kKept) return kept;
+  return step.lasting == Lasting::kOutput || input_lasts_ ? operands_[0] : nullptr;
+}
+
+// A message without data to each of several peers; for an empty block, passOn() sends it.
+bool HostOperation::trySignal(const CallStep& step, Tag tag) {
+  for (Sender* sender : step.bound->signals)
+    if (!sender->tryAcquire(0)) return false;
+  publishOutputs();
+  for (Sender* sender : step.bound->signals) sender->post(0, tag);
+  return true;
+}
+
+// A rank that this rank signals must see the stores into its output.
+inline void HostOperation::publishOutputs() const {
+  if (plan_.writesPeers()) streamFence();
+}
+
+inline void HostOperation::move(const CallStep& step, const Slice& slice) {
+  const bool is_there = slice.kept == operands_[0];
+  const Places places = placesOf(step, slice, is_there ? nullptr : slice.kept);
+  if (places.near > 0)
+    copyBytes(operands_[0], places.at[0], places.near > 1 ? places.at[1] : nullptr, slice.bytes);
+  if (places.near == places.all) return;
+  streamBytes(operands_[0], {places.at + places.near, places.all - places.near}, slice.bytes);
+  streamFence();
+}
+
+inline void HostOperation::fold(const CallStep& step, const Slice& slice) {
+  const Places places = placesOf(step, slice, slice.kept);
+  foldTo(step, {places.at, places.all}, places.near, slice.count);
+  if (places.near < places.all) streamFence();
+}
+
+// Sent values stay in the cache, for a near peer. Kept values stored past the caches take no room there and their lines need not be
+// read first, but they stay if a transport reads them at once.
+inline HostOperation::Places HostOperation::placesOf(const CallStep& step, const Slice& slice,
+                                                     std::byte* kept) const {
+  std::byte* const sent = slice.sent.room;
+  const bool keeps_near = kept && (step.keeps != Keeps::kPastCaches || slice.sent.lent);
+  const bool sends_near = sent && !step.send.readerIsFar(slice.bytes);
+  std::byte* const first = sends_near && !keeps_near ? sent : kept;
+  std::byte* const second = first == kept ? sent : kept;
+  return {.at = {first ? first : second, second},
+          .near = static_cast<size_t>(keeps_near) + static_cast<size_t>(sends_near),
+          .all = static_cast<size_t>(kept != nullptr) + static_cast<size_t>(sent != nullptr)};
+}
+
+// All outputs in one pass, so that each input is read once from memory and only the results are written.
+[[gnu::noinline]] void HostOperation::foldToAll(const CallStep& step, Slice slice) {
+  const size_t near = placesOfAll(step, slice, nullptr).near.size();
+  foldTo(step, outputs_, near, slice.count);
+}
+
+[[gnu::noinline]] void HostOperation::moveToAll(const CallStep& step, Slice slice) {
+  const AllPlaces places = placesOfAll(step, slice, operands_[0]);
+  for (std::byte* const to : places.near) copyBytes(operands_[0], to, nullptr, slice.bytes);
+  streamBytes(operands_[0], places.past_caches, slice.bytes);
+}
+
+// Except `except`. Each rank begins with another rank's output, to spread the load.
+HostOperation::AllPlaces HostOperation::placesOfAll(const CallStep& step, const Slice& slice,
+                                                    const std::byte* except) {
+  const Schedule& schedule = plan_.schedule();
+  size_t near = 0, far = 0;
+  for (int32_t distance = 1; distance <= schedule.ranks; ++distance) {
+    const int32_t owner = (schedule.position + distance) % schedule.ranks;
+    std::byte* const to = call_.peer_outputs[owner] + step.output_bytes + slice.offset;
+    if (to == except) continue;
+    const bool is_far =
+        step.keeps == Keeps::kPastCaches || (slice.bytes >= kFarBytes && plan_.ownerIsFar(owner));
+    outputs_[is_far ? outputs_.size() - ++far : near++] = to;
+  }
+  const std::span<std::byte* const> all(outputs_);
+  return {all.first(near), all.last(far)};
+}
+
+bool HostOperation::copy(const CallStep& step, Slice slice) {
   const BoundSource& source = step.sources[0];
-  for (std::byte* const to : {kept, sent}) {
+  for (std::byte* const to : {slice.kept, slice.sent.room}) {
     const MemoryCopier::Ends ends{.from_is_far = !source.receiver && !source.queue,
-                                  .to_is_far = to == kept && !step.keep_queue};
-    // An address in another process may be any here.
+                                  .to_is_far = to == slice.kept && step.keeps != Keeps::kInQueue};
+    // An address in another process has any value here.
     const bool is_there = call_.copier && to == operands_[0];
     if (!to || is_there || !status_.ok()) continue;
-    const Status copied = call_.copier ? call_.copier->copy(to, operands_[0], bytes, ends)
-                                       : call_.reader->read(source.position, to, operands_[0], bytes);
+    const Status copied = call_.copier ? call_.copier->copy(to, operands_[0], slice.bytes, ends)
+                                       : call_.reader->read(source.position, to, operands_[0], slice.bytes);
     if (!copied.ok())
       status_ = makeStatus(copied.code(), "rank %d: %s", rank_of_position_[plan_.schedule().position],
                            copied.message().c_str());
@@ -403,75 +502,8 @@ bool HostOperation::copy(const CallStep& step, std::byte* kept, std::byte* sent,
   return status_.ok();
 }
 
-// What is `read_at_once` by the transport stays in the cache.
-inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count,
-                                   bool read_at_once) {
-  const bool sends_far = sent && count * element_bytes_ >= kFarBytes && step.sender->readerIsFar();
-  if ((step.streams && !read_at_once) || sends_far)
-    return computeAndStream(step, kept, sent, count, sends_far);
-  std::byte* first = kept ? kept : sent;
-  std::byte* second = kept ? sent : nullptr;
-  if (step.only_moves) {
-    if (first == operands_[0]) first = std::exchange(second, nullptr);
-    if (first) copyBytes(operands_[0], first, second, count * element_bytes_);
-    return;
-  }
-  fold(step, first, second, count);
-}
-
-// What is sent stays in the cache, for a peer that is near; what is kept takes no room in it and need not be read before it is
-// written.
-void HostOperation::computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count,
-                                     bool sends_far) {
-  if (step.only_moves && kept == operands_[0]) kept = nullptr;
-  std::byte* places[2];
-  size_t given = 0;
-  if (kept && !step.streams) places[given++] = kept;
-  if (sent && !sends_far) places[given++] = sent;
-  const size_t streams_from = given;
-  if (kept && step.streams) places[given++] = kept;
-  if (sent && sends_far) places[given++] = sent;
-  const std::span<std::byte* const> all(places, given);
-  if (step.only_moves) {
-    const size_t bytes = count * element_bytes_;
-    for (std::byte* const place : all.first(streams_from)) copyBytes(operands_[0], place, nullptr, bytes);
-    streamBytes(operands_[0], all.subspan(streams_from), bytes);
-  } else {
-    foldTo(step, all, static_cast<int>(streams_from), count);
-  }
-  streamFence();
-}
-
-// All outputs in one pass, so that each input is read once, from memory, and no more is written than they hold. Those past the caches
-// are the last. Each rank begins with another's output.
-void HostOperation::computeForAll(const CallStep& step, size_t output_offset, size_t count) {
-  const Schedule& schedule = plan_.schedule();
-  const size_t bytes = count * element_bytes_;
-  size_t places = 0, streamed = 0;
-  for (int32_t distance = 1; distance <= schedule.ranks; ++distance) {
-    const int32_t owner = (schedule.position + distance) % schedule.ranks;
-    std::byte* const to = call_.peer_outputs[owner] + output_offset;
-    if (step.only_moves && to == operands_[0]) continue;
-    const bool streams = step.streams || (bytes >= kFarBytes && plan_.ownerIsFar(owner));
-    outputs_[streams ? outputs_.size() - ++streamed : places++] = to;
-  }
-  const std::span<std::byte* const> all(outputs_);
-  const auto near = all.first(places), far = all.last(streamed);
-  if (step.only_moves) {
-    for (std::byte* const to : near) copyBytes(operands_[0], to, nullptr, bytes);
-    streamBytes(operands_[0], far, bytes);
-  } else {
-    foldTo(step, all, static_cast<int>(places), count);
-  }
-}
-
-inline void HostOperation::fold(const CallStep& step, std::byte* first, std::byte* second, size_t count) {
-  std::byte* const places[] = {first, second};
-  const int given = second ? 2 : 1;
-  foldTo(step, {places, static_cast<size_t>(given)}, given, count);
-}
-
-inline void HostOperation::foldTo(const CallStep& step, std::span<std::byte* const> places, int streams_from,
+// The first `near` destinations through the caches, the others past them.
+inline void HostOperation::foldTo(const CallStep& step, std::span<std::byte* const> places, size_t near,
                                   size_t count) {
   FoldArguments arguments;
   arguments.sources = operands_.data();
@@ -482,12 +514,18 @@ inline void HostOperation::foldTo(const CallStep& step, std::span<std::byte* con
   arguments.count = count;
   arguments.factor = factor_;
   arguments.ranks = plan_.schedule().ranks;
-  arguments.is_final = step.completes;
-  arguments.streams_from = streams_from;
+  arguments.is_final = step.bound->completes;
+  arguments.streams_from = static_cast<int>(near);
   fold_(arguments);
 }
 
-inline void HostOperation::release(const CallStep& step) {
+// Passes the value on to the peer and to the other lane, and releases the operands.
+inline void HostOperation::passOn(const CallStep& step, const Slice& slice) {
+  if (step.sends != Sends::kNothing) {
+    publishOutputs();
+    step.send.post(slice.sent, slice.bytes, slice.tag);
+  }
+  if (step.keeps == Keeps::kInQueue) step.bound->keep_queue->push();
   for (const BoundSource& source : step.sources) {
     if (source.receiver) source.receiver->release();
     if (source.queue) source.queue->pop();
@@ -530,12 +568,13 @@ Obstacle HostOperation::obstacle() const {
   Obstacle found;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const LaneState& lane = lanes_[l];
-    if (lane.finished) continue;
-    const auto [text, peer] = obstacleOf(lane);
+    if (lane.finished()) continue;
+    const LaneObstacle obstacle = obstacleOf(lane);
+    const int32_t peer = obstacle.peer;
     found.text +=
         formatString("%slane %zu step %d of %d slice %lld of %lld: %s", found.text.empty() ? "" : "; ", l,
                      lane.index(), static_cast<int>(lane.steps.size()), static_cast<long long>(lane.slice),
-                     static_cast<long long>(lane.slices), text.c_str());
+                     static_cast<long long>(lane.slices), obstacle.text(lane.step->wait_lane).c_str());
     if (peer >= 0 && std::find(found.ranks.begin(), found.ranks.end(), peer) == found.ranks.end())
       found.ranks.push_back(peer);
   }
@@ -552,22 +591,49 @@ Status HostOperation::overdue(int64_t timeout_ms) const {
       static_cast<long long>(timeout_ms), obstacle().text.c_str());
 }
 
-// Only looks at what looking does not change.
+// Must not change anything.
 HostOperation::LaneObstacle HostOperation::obstacleOf(const LaneState& lane) const {
-  if (!waitIsOver(lane)) return {formatString("waits for lane %d", lane.step->wait_lane)};
-  for (const BoundSource& source : lane.step->sources) {
+  using Kind = LaneObstacle::Kind;
+  if (!waitIsOver(lane)) return {Kind::kLane};
+  const CallStep& step = *lane.step;
+  const BoundStep& bound = *step.bound;
+  for (const BoundSource& source : bound.sources) {
     if (source.receiver && !source.receiver->tryPeek())
-      return {formatString("waits for %s from rank %d",
-                           source.kind == Source::Kind::kSignal ? "a signal" : "data", source.peer),
-              source.peer};
-    if (source.queue && source.queue->empty()) return {"waits for another lane's value"};
+      return {source.kind == Source::Kind::kSignal ? Kind::kSignal : Kind::kData, source.peer};
+    if (source.queue && source.queue->empty()) return {Kind::kValue};
   }
-  if (lane.step->keep_queue && lane.step->keep_queue->full())
-    return {"waits for another lane to take a value"};
-  if (lane.step->sender && !acquire(*lane.step, 0))
-    return {formatString("waits for rank %d to take data", lane.step->bound->send_peer),
-            lane.step->bound->send_peer};
-  return {"can go on"};
+  if (step.keeps == Keeps::kInQueue && bound.keep_queue->full()) return {Kind::kQueue};
+  if (step.sends != Sends::kNothing && !bound.send.tryAcquire(0, step.sends == Sends::kToLanding, nullptr))
+    return {Kind::kRoom, bound.send_peer};
+  return {};
+}
+
+std::string HostOperation::LaneObstacle::text(int32_t wait_lane) const {
+  switch (kind) {
+    case Kind::kNothing:
+      break;
+    case Kind::kLane:
+      return formatString("waits for lane %d", wait_lane);
+    case Kind::kSignal:
+      return formatString("waits for a signal from rank %d", peer);
+    case Kind::kData:
+      return formatString("waits for data from rank %d", peer);
+    case Kind::kValue:
+      return "waits for another lane's value";
+    case Kind::kQueue:
+      return "waits for another lane to take a value";
+    case Kind::kRoom:
+      return formatString("waits for rank %d to take data", peer);
+  }
+  return "can go on";
+}
+
+PeerWaits HostOperation::waits() const {
+  PeerWaits found;
+  for (const LaneState& lane : lanes_)
+    if (!lane.finished()) found.add(obstacleOf(lane).wait());
+  plan_.addUnflushed(found);
+  return found;
 }
 
 }  // namespace horing

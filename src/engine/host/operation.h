@@ -25,51 +25,91 @@ class HostOperation final : public Driven {
   HostOperation(const HostOperation&) = delete;
   HostOperation& operator=(const HostOperation&) = delete;
 
-  // `sequence`: the call's number, the same on every rank. Takes constant time if the call does what the one before did, else the time of
-  // a look at every step.
+  // `sequence`: the call's number, the same on every rank. Takes constant time if the call is like the previous one, otherwise time
+  // proportional to the steps.
   void begin(const Call& call, uint64_t sequence);
   bool poll() override;
   bool done() const override;
   const Status& status() const override { return status_; }
   Obstacle obstacle() const override;
+  PeerWaits waits() const override;
   Status overdue(int64_t timeout_ms) const override;
-  // A round may read a megabyte of the memory of a rank that gave up, and waits to have it back.
+  // A round may read a megabyte from the memory of a rank that has failed and waits to get it back.
   uint32_t roundsPerLook() const override { return plan_.readsPeers() ? 8 : Driven::roundsPerLook(); }
   uint64_t memoryBytes() const;
-  // Whether lent memory may be of use to the call that has begun.
-  bool movesInPlace() const { return has_large_chunks_; }
-  // Whether some of what it receives lands in the output, if that is lent.
-  bool lands() const { return has_landings_; }
-  // Bytes of the output that the call that has begun keeps something in, on this rank.
+  // Whether lent memory may help the call that has begun.
+  bool movesInPlace() const { return in_place_ != InPlace::kNothing; }
+  // Whether some received data lands in the output, if that is lent.
+  bool lands() const { return in_place_ == InPlace::kLands; }
+  // Bytes of the output that the call that has begun writes on this rank.
   size_t outputEnd() const { return output_end_; }
   size_t laneCount() const override { return lanes_.size(); }
-  int32_t laneStep(size_t lane) const override { return lanes_[lane].finished ? -1 : lanes_[lane].index(); }
+  int32_t laneStep(size_t lane) const override { return lanes_[lane].finished() ? -1 : lanes_[lane].index(); }
 
  private:
-  // Which of the caller's memory has the value that a step sends, and will have it as long as the call runs.
+  // What a step does with a slice.
+  enum class Mode : uint8_t {
+    kSignal,     // messages without data: signals, or a block of which the peer may not know that it is empty
+    kMove,       // one value, unchanged
+    kFold,       // several values, or one that is scaled
+    kMoveToAll,  // as kMove, into the outputs of all ranks
+    kFoldToAll,
+    kCopy,  // one value, by the call's copier, or by its reader from another process
+  };
+  // Where a step keeps the value; in the output of each rank, if it writes all outputs.
+  enum class Keeps : uint8_t { kNowhere, kInQueue, kInOutput, kPastCaches };
+  // Where a step writes the data it sends; see SendEnd::tryAcquire().
+  enum class Sends : uint8_t { kNothing, kToSlot, kToLanding };
+  // Which of the caller's buffers has the value that a step sends, and keeps it as long as the call runs.
   enum class Lasting : uint8_t { kNone, kKept, kInput, kOutput };
-  // A step as a call runs it, everything looked up and no longer repeated by a block: between two slices there is no time
-  // for that. A hundred bytes for each step of this rank.
-  struct CallStep {
-    const BoundStep* bound = nullptr;
+  // A step as a call runs it: everything is decided and looked up for all its slices, and blocks no longer repeat it, since the
+  // time between two slices is short. Two cache lines for each step of this rank.
+  struct alignas(64) CallStep {
+    SendEnd send;
     std::span<const BoundSource> sources;
-    ScratchQueue* keep_queue = nullptr;
-    Sender* sender = nullptr;
-    size_t count = 0;         // elements of the chunk
+    int64_t slices = 0;      // of the chunk; the step skips later slices of its lane
+    int32_t wait_lane = -1;  // -1: waits for nothing
+    int32_t wait_step = 0;
+    const BoundStep* bound = nullptr;
+    size_t count = 0;         // elements of the chunk; 0 if no data moves
     size_t input_bytes = 0;   // where the chunk begins in the input
     size_t output_bytes = 0;  // and in the output
-    Tag tag = 0;              // of its messages, but for the call and the slice
-    int32_t wait_lane = -1;   // -1: waits for nothing
-    int32_t wait_step = 0;
-    bool keeps_out = false;  // in the output
-    bool completes = false;
-    bool is_empty = false;    // and yet exchanged, so that a peer that thinks otherwise hears of it
-    bool only_moves = false;  // one value, nothing to fold or to scale
-    bool streams = false;     // what it keeps goes past the caches
+    Tag tag = 0;              // of its messages, without the call and the slice
+    Mode mode = Mode::kMove;
+    Keeps keeps = Keeps::kNowhere;
+    Sends sends = Sends::kNothing;
     Lasting lasting = Lasting::kNone;
-    bool has_landing = false;    // what it sends; see Sender::tryAcquireLanding()
-    bool tells_landing = false;  // of what it receives
-    bool lands = false;          // where it keeps it
+  };
+  static_assert(sizeof(CallStep) == 128);
+  // The slice of a step that is being tried.
+  struct Slice {
+    size_t offset = 0;  // bytes, in the chunk
+    size_t count = 0;   // elements
+    size_t bytes = 0;
+    Tag tag = 0;
+    std::byte* kept = nullptr;  // where it is kept on this rank; null: it is not
+    SendEnd::Piece sent;        // none: it is not sent
+  };
+  // Where the value of a slice is stored: `near` destinations, then those that are written past the caches.
+  struct Places {
+    std::byte* at[2];
+    size_t near;
+    size_t all;
+  };
+  // The same in the outputs of all ranks. Both are parts of outputs_.
+  struct AllPlaces {
+    std::span<std::byte*const> near, past_caches;
+  };
+  // Messages that a step receives and that have a landing.
+  struct Arrival {
+    const CallStep* step;
+    bool in_output;  // false: they arrive in slots
+  };
+  // The landings of one receiver in a lane, told in the order of the messages.
+  struct Telling {
+    std::vector<Arrival> arrivals;
+    size_t next = 0;     // index of the next one to tell
+    int64_t window = 0;  // in the window that begins with that slice
   };
   struct LaneState {
     std::vector<CallStep> steps;     // of the whole lane; see layOut()
@@ -78,55 +118,69 @@ class HostOperation final : public Driven {
     int64_t window_begin = 0;
     int64_t window_end = 0;
     int64_t slice = 0;
-    bool finished = false;
     bool is_signals = false;
-    bool tells_landings = false;     // some step does
-    const CallStep* told = nullptr;  // the next step whose landing is to be told,
-    int64_t told_window = 0;         // for the window that begins with that slice
+    std::vector<Telling> tellings;  // for each receiver with landings
+    size_t tellings_open = 0;
+    bool finished() const { return window_begin == slices; }
     int32_t index() const { return static_cast<int32_t>(step - steps.data()); }
   };
+  // How the call that has begun may use lent memory: values are sent from it, and may land in it.
+  enum class InPlace : uint8_t { kNothing, kSends, kLands };
+  // How many slots of its links the call uses: SharedSlotsSender::roam().
+  enum class Roaming : uint8_t { kAsBefore, kFew, kAll };
 
-  // By what the inputs of a call are multiplied.
+  // The factor of a call's inputs.
   Factor factorOf(const Call& call) const;
   bool inputLasts() const;
-  // What depends on the call's count, type and operation, for all steps.
-  void layOut(const CallSpec& spec);
+  // Whether the steps are laid out for such a call.
+  bool fits(const Call& call) const;
+  // The parts of all steps that depend on the call's count, type and operation, and on its copier.
+  void layOut();
+  Roaming roaming() const;
   void layOutLane(size_t lane_number);
-  void layOutLandings(CallStep& step, int32_t chunk) const;
-  // Whether messages of this call do that are large enough.
-  template <typename End>
-  bool hasLandings(const End* end) const;
+  Mode modeOf(const Step& from, int32_t chunk) const;
+  void layOutSignal(CallStep& step) const;
+  void layOutData(CallStep& step, const Step& from, int32_t chunk, bool is_large) const;
   Lasting lastingOf(const CallStep& step, const Step& from, int32_t chunk) const;
+  void layOutArrivals(LaneState& lane, const CallStep& step, int32_t chunk);
+  bool isLargeChunk(size_t count) const { return count * element_bytes_ >= plan_.settings().in_place_bytes; }
+  // Whether messages of this call land if they are large enough.
+  template <typename End>
+  bool hasLandings(const End* landings) const;
 
   bool advanceLane(LaneState& lane);
   void tellLandings(LaneState& lane);
-  bool tellLanding(const CallStep& step, int64_t begin, int64_t end);
-  // Runs the lane's next slice if its inputs are there, and moves on to the one after it.
+  bool tellLanding(LandingReceiver& receiver, const Arrival& arrival, int64_t begin) const;
+  // Runs the lane's next slice if its inputs are there, and advances the lane.
   bool trySlice(LaneState& lane);
-  bool tryWithoutData(LaneState& lane);
   bool waitIsOver(const LaneState& lane) const;
-  bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag);
-  void release(const CallStep& step);
-  static std::byte* acquire(const CallStep& step, size_t bytes) {
-    return step.has_landing ? step.sender->tryAcquireLanding()
-                            : step.sender->tryAcquireFor(static_cast<uint32_t>(bytes));
-  }
+  Slice sliceOf(const LaneState& lane) const;
+  bool gatherOperands(const LaneState& lane, const Slice& slice);
+  bool findRoom(const CallStep& step, Slice& slice) const;
   const std::byte* lastingValue(const CallStep& step, const std::byte* kept) const;
-  bool copy(const CallStep& step, std::byte* kept, std::byte* sent, size_t bytes);
-  void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count, bool read_at_once);
-  void computeForAll(const CallStep& step, size_t output_offset, size_t count);
+  bool trySignal(const CallStep& step, Tag tag);
+  void move(const CallStep& step, const Slice& slice);
+  void fold(const CallStep& step, const Slice& slice);
+  // These three take a copy of the slice, so that trySlice() keeps its own in registers.
+  void moveToAll(const CallStep& step, Slice slice);
+  void foldToAll(const CallStep& step, Slice slice);
+  bool copy(const CallStep& step, Slice slice);
+  Places placesOf(const CallStep& step, const Slice& slice, std::byte* kept) const;
+  AllPlaces placesOfAll(const CallStep& step, const Slice& slice, const std::byte* except);
+  void foldTo(const CallStep& step, std::span<std::byte* const> places, size_t near, size_t count);
   void publishOutputs() const;
-  void computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count, bool sends_far);
-  void fold(const CallStep& step, std::byte* first, std::byte* second, size_t count);
-  void foldTo(const CallStep& step, std::span<std::byte* const> places, int streams_from, size_t count);
+  void passOn(const CallStep& step, const Slice& slice);
   void nextSlice(LaneState& lane);
   void rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message, size_t bytes);
-  // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.
+  // Identifies a message to the peer: equal at both ends exactly if they agree on the operation.
   Tag tagOf(const LaneState& lane) const { return digest_ ^ lane.step->tag ^ static_cast<Tag>(lane.slice); }
-  // What keeps a lane from its next slice, and the rank that it is about; -1: none.
+  // The obstacle of a lane's next slice, and the rank to blame; -1: none.
   struct LaneObstacle {
-    std::string text;
+    enum class Kind : uint8_t { kNothing, kLane, kSignal, kData, kValue, kQueue, kRoom };
+    Kind kind = Kind::kNothing;
     int32_t peer = -1;
+    PeerWait wait() const { return {.peer = peer, .for_room = kind == Kind::kRoom}; }
+    std::string text(int32_t wait_lane) const;
   };
   LaneObstacle obstacleOf(const LaneState& lane) const;
 
@@ -140,24 +194,22 @@ class HostOperation final : public Driven {
   FoldFunction fold_ = nullptr;
   size_t element_bytes_ = 1;
   bool scales_ = false;
-  bool pairs_know_sizes_ = false;  // of blocks: only those that exchange one
+  bool pairs_know_sizes_ = false;  // of blocks: only the two ranks that exchange one
   Factor factor_;
-  Tag layout_digest_ = 0;  // of the schedule and what layOut() saw
+  Tag layout_digest_ = 0;  // of the schedule and the inputs of layOut()
   Tag digest_ = 0;         // of the call
   Status status_;
   std::vector<LaneState> lanes_;
   size_t lanes_running_ = 0;
   std::vector<const std::byte*> operands_;  // of the slice being tried
-  std::vector<std::byte*> outputs_;         // of all positions, where that slice is to be stored
-  std::vector<bool> read_again_;            // [chunk]: of the output, by a step of this rank
-  std::vector<bool> kept_again_;            // [chunk]: in the output, by another step of this rank
+  std::vector<std::byte*> outputs_;         // where that slice is to be stored, for all positions
+  std::vector<bool> read_again_;            // [chunk]: a step of this rank reads it from the output
+  std::vector<bool> kept_again_;            // [chunk]: another step of this rank keeps it in the output
   size_t input_end_ = 0;                    // bytes of the input that steps read
-  size_t output_end_ = 0;                   // bytes of the output that they keep
+  size_t output_end_ = 0;                   // bytes of the output that steps write
   bool input_lasts_ = false;
-  bool has_large_chunks_ = false;
-  bool has_landings_ = false;
-  bool is_tiny_ = false;  // does not care for roaming
-  bool roams_ = false;    // Sender::roam()
+  InPlace in_place_ = InPlace::kNothing;
+  Roaming roaming_ = Roaming::kAsBefore;
   bool settled_ = true;
 };
 

@@ -9,7 +9,15 @@ namespace horing {
 namespace {
 template <typename T>
 void addOnce(std::vector<T*>& list, T* item) {
-  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+  if (item && std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+// Index of a connection in a list that has each once; the newest is checked first, since rings continue with it.
+size_t numberOf(std::vector<LandingReceiver*>& list, LandingReceiver* item) {
+  const auto found = std::find(list.rbegin(), list.rend(), item);
+  if (found != list.rend()) return static_cast<size_t>(list.rend() - found) - 1;
+  list.push_back(item);
+  return list.size() - 1;
 }
 
 }  // namespace
@@ -30,6 +38,7 @@ Plan::Plan(Schedule schedule, const PlanSettings& settings, ConnectionSource& co
   for (int32_t q = 0; q < schedule_.scratch_queues; ++q)
     queues_.push_back(std::make_unique<ScratchQueue>(settings.window + 1, settings.slot_bytes));
   bound_.resize(schedule_.lanes.size());
+  landing_receivers_.resize(bound_.size());
   signals_.resize(static_cast<size_t>(schedule_.ranks));
   for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane) {
     for (const Block& block : schedule_.lanes[lane].blocks)
@@ -52,22 +61,29 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
     if (!takesMessage(source)) continue;
     operand.receiver =
         &connections.receiver(source.index, channelOf(schedule_, lane, source.index, recvPeers));
+    operand.landings = operand.receiver->landings();
+    if (operand.landings) operand.landing_number = numberOf(landing_receivers_[lane], operand.landings);
     operand.peer = connections.rankOf(source.index);
-    addOnce(receivers_, operand.receiver);
+    addOnce(lent_, operand.receiver->lent());
   }
   if (step.keep.kind == Keep::Kind::kScratch)
     bound.keep_queue = queues_[static_cast<size_t>(step.keep.index)].get();
-  bound.keeps_in_every = step.keep.kind == Keep::Kind::kEveryOut;
-  writes_peers_ = writes_peers_ || bound.keeps_in_every;
+  writes_peers_ = writes_peers_ || step.keep.kind == Keep::Kind::kEveryOut;
+  bound.completes = step.completes;
   if (step.send_to >= 0) {
-    bound.sender = &connections.sender(step.send_to, channelOf(schedule_, lane, step.send_to, sendPeers));
+    bound.send =
+        SendEnd(connections.sender(step.send_to, channelOf(schedule_, lane, step.send_to, sendPeers)));
     bound.send_peer = connections.rankOf(step.send_to);
-    addOnce(senders_, bound.sender);
+    addOnce(senders_, bound.send.sender);
+    sender_ranks_.resize(senders_.size(), bound.send_peer);
+    addOnce(shared_, bound.send.shared);
   }
   for (const int32_t peer : step.signal_to) {
     bound.signals.push_back(&connections.sender(peer, channelOf(schedule_, lane, peer, sendPeers)));
     addOnce(senders_, bound.signals.back());
-    signals_[static_cast<size_t>(peer)] = bound.signals.back();
+    sender_ranks_.resize(senders_.size(), connections.rankOf(peer));
+    signals_[static_cast<size_t>(peer)] = bound.signals.back()->sharedSlots();
+    addOnce(shared_, signals_[static_cast<size_t>(peer)]);
   }
   largest_source_count_ = std::max(largest_source_count_, static_cast<int32_t>(bound.sources.size()));
   return bound;
@@ -77,13 +93,18 @@ bool Plan::flushed() const {
   return std::all_of(senders_.begin(), senders_.end(), [](const Sender* s) { return s->flushed(); });
 }
 
-void Plan::roam(bool far) {
-  for (Sender* sender : senders_) sender->roam(far);
+void Plan::addUnflushed(PeerWaits& waits) const {
+  for (size_t i = 0; i < senders_.size(); ++i)
+    if (!senders_[i]->flushed()) waits.add({.peer = sender_ranks_[i], .for_room = true});
+}
+
+void Plan::roam(bool all) {
+  for (SharedSlotsSender* shared : shared_) shared->roam(all);
 }
 
 bool Plan::settle() {
   bool settled = true;
-  for (Receiver* receiver : receivers_) settled = receiver->settle() && settled;
+  for (LentReceiver* lent : lent_) settled = lent->settle() && settled;
   return settled;
 }
 

@@ -1,12 +1,18 @@
 #pragma once
-// A plan: a schedule bound to live connections and scratch memory. Still no user pointers and no sizes: those
-// come with the call, so one plan serves every call of its collective and algorithm.
+// A plan: a schedule bound to connections and scratch memory. It has no user pointers and no sizes: the call passes them, so one
+// plan serves every call of its collective and algorithm.
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "base/peer_waits.h"
+#include "engine/host/driven.h"
 #include "engine/host/fold.h"
+#include "engine/host/send_end.h"
 #include "schedule/schedule.h"
+#include "transport/landings.h"
+#include "transport/lent_memory.h"
+#include "transport/shared_slots.h"
 #include "transport/transport.h"
 
 namespace horing {
@@ -16,10 +22,12 @@ struct PlanSettings {
   int32_t window = 4;
   uint32_t slot_bytes = 65536;  // of every connection
   Simd simd = Simd::kPlain;
-  // Outputs of so many bytes and more are stored past the caches, but for what is read again. This rank's own affair.
+  // Outputs of at least this size are stored past the caches, except data that is read again. May differ among ranks.
   size_t stream_bytes = SIZE_MAX;
-  // Operations that move up to so many bytes use all the room of links (Sender::roam). This rank's own affair.
+  // Operations that move at most this many bytes use all slots of the links (SharedSlotsSender::roam). May differ among ranks.
   size_t roam_bytes = 0;
+  // Chunks of at least this size move without a copy, from and to lent memory. The same on all ranks.
+  size_t in_place_bytes = kInPlaceBytes;
 };
 
 struct AlignedDelete {
@@ -55,28 +63,30 @@ class ScratchQueue {
   AlignedBytes memory_;
 };
 
-// Where one operand comes from, resolved.
+// The source of one operand, resolved.
 struct BoundSource {
   Source::Kind kind;
-  Receiver* receiver = nullptr;   // kRecv, kSignal
-  ScratchQueue* queue = nullptr;  // kScratch
-  int32_t peer = -1;              // kRecv, kSignal: rank, for messages
-  int32_t position = -1;          // kPeerIn
+  Receiver* receiver = nullptr;         // kRecv, kSignal
+  LandingReceiver* landings = nullptr;  // of the receiver; null: it has none
+  size_t landing_number = 0;            // of the receiver, among those of the lane
+  ScratchQueue* queue = nullptr;        // kScratch
+  int32_t peer = -1;                    // kRecv, kSignal: rank, for messages
+  int32_t position = -1;                // kPeerIn
 };
 
 struct BoundStep {
   std::vector<BoundSource> sources;
   std::unique_ptr<bool[]> is_input;  // one per source, see FoldArguments
+  bool completes = false;            // see Step
   ScratchQueue* keep_queue = nullptr;
-  bool keeps_in_every = false;
-  Sender* sender = nullptr;
+  SendEnd send;
   int32_t send_peer = -1;  // rank, for messages
   std::vector<Sender*> signals;
 };
 
-// Gives the connections of this rank; positions are those of the schedule. A link has kLinkChannels channels, and the
-// lanes that use one peer take them in turn: lane l has the channel whose number is how many lower lanes move data
-// between the same two ranks in the same direction. Both ends count the same, and no algorithm needs a channel per lane.
+// Gives the connections of this rank; positions are those of the schedule. A link has kLinkChannels channels, and the lanes that
+// use one peer take them in turn: a lane's channel is the number of lower lanes that move data between the same two ranks in the
+// same direction. Both ends count the same, and no algorithm needs a channel per lane.
 inline constexpr int kLinkChannels = 2;
 // `peersOf`: sendPeers or recvPeers.
 int channelOf(const Schedule& schedule, size_t lane, int32_t position,
@@ -101,19 +111,26 @@ class Plan {
   const PlanSettings& settings() const { return settings_; }
   // By StepCursor::written().
   const std::vector<BoundStep>& boundSteps(size_t lane) const { return bound_[lane]; }
+  // The receivers of the lane that have landings, each once.
+  const std::vector<LandingReceiver*>& landingReceivers(size_t lane) const {
+    return landing_receivers_[lane];
+  }
   int32_t largestSourceCount() const { return largest_source_count_; }
   bool readsPeers() const { return reads_peers_; }
   bool writesPeers() const { return writes_peers_; }
-  // Everything that was sent will arrive. Credits may be owed still: who needs them needs what this rank does next.
+  // Everything sent will arrive. Credits may be missing still: a rank that needs them waits for what this rank does next.
   bool flushed() const;
-  // Of all that it sends from now on: Sender::roam().
-  void roam(bool far);
-  // Of this rank's outputs at that position: whether its caches are far (Sender::readerIsFar). Of plans that write peers' memory.
+  // Adds the ranks that have not taken all of that.
+  void addUnflushed(PeerWaits& waits) const;
+  // For everything that it sends from now on: SharedSlotsSender::roam().
+  void roam(bool all);
+  // For this rank's outputs at that position: whether its caches are far (SharedSlotsSender::readerIsFar). For plans that write
+  // peers' memory.
   bool ownerIsFar(int32_t position) {
-    Sender* const signals = signals_[static_cast<size_t>(position)];
+    SharedSlotsSender* const signals = signals_[static_cast<size_t>(position)];
     return signals && signals->readerIsFar();
   }
-  // No peer's memory waits for a credit any more; else to be called again.
+  // No peer's memory waits for a credit any more; otherwise call it again.
   bool settle();
   uint64_t memoryBytes() const;
 
@@ -123,10 +140,13 @@ class Plan {
   Schedule schedule_;
   PlanSettings settings_;
   std::vector<std::unique_ptr<ScratchQueue>> queues_;
-  std::vector<std::vector<BoundStep>> bound_;  // [lane][step as written down]
-  std::vector<Sender*> senders_;               // each once
-  std::vector<Receiver*> receivers_;           // each once
-  std::vector<Sender*> signals_;               // by position; null where no step sends one
+  std::vector<std::vector<BoundStep>> bound_;                     // [lane][step as written down]
+  std::vector<std::vector<LandingReceiver*>> landing_receivers_;  // [lane]
+  std::vector<Sender*> senders_;                                  // each once
+  std::vector<int32_t> sender_ranks_;                             // the receiving rank of each sender
+  std::vector<SharedSlotsSender*> shared_;   // of senders that have shared slots, each once
+  std::vector<LentReceiver*> lent_;          // the same for receivers
+  std::vector<SharedSlotsSender*> signals_;  // by position; null where no step sends one into shared slots
   int32_t largest_source_count_ = 1;
   bool reads_peers_ = false;
   bool writes_peers_ = false;

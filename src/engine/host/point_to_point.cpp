@@ -11,17 +11,16 @@ namespace horing {
 
 namespace {
 
-// Slots that one flow may fill or empty before the next has its turn.
+// Slots that one flow may fill or empty before the next flow's turn.
 constexpr int kTurn = 4;
 constexpr uint64_t kSizeMask = (uint64_t{1} << 40) - 1;
 
-// What both ends of a pair know of a message: which one it is, and its size, so that a receiver can name the
-// difference.
-Tag tagOf(uint64_t number, size_t bytes) {
+// What both ends of a pair know about a message: its number and its size, so that a receiver can name the difference.
+Tag messageTag(uint64_t number, size_t bytes) {
   return number << 40 | (bytes & kSizeMask);
 }
 
-// In front of a message with a tag, in a slot of its own whose own tag has kHeaderMark for a size.
+// Precedes a tagged message, in a slot whose own tag has kHeaderMark for a size.
 struct MessageHeader {
   uint64_t tag;
   uint64_t bytes;
@@ -61,7 +60,7 @@ PointToPoint::PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnect
 
 Status PointToPoint::begin(std::span<const Transfer> transfers) {
   status_ = {};
-  // A message that is being put aside goes on.
+  // A message that is being put aside continues.
   std::erase_if(flows_, [](const Flow& flow) { return flow.finished(); });
   HORING_TRY(copyToSelf(transfers));
   for (const Transfer& transfer : transfers)
@@ -156,57 +155,93 @@ bool PointToPoint::poll() {
 }
 
 bool PointToPoint::advance(Flow& flow) {
+  if (!flow.isUp() && !bind(flow)) return false;
   bool progressed = false;
   for (int budget = kTurn; budget > 0 && !isIdle(flow); --budget) {
-    if (!(sends(flow) ? trySend(flow) : tryReceive(flow))) break;
+    if (!tryStage(flow)) break;
     progressed = true;
   }
   return progressed;
 }
 
-bool PointToPoint::trySend(Flow& flow) {
-  if (!flow.sender && !(flow.sender = connections_.sender(flow.peer))) return false;
-  const Transfer& transfer = flow.transfers[flow.current];
-  if (transfer.tag && !flow.has_sent_header) return trySendHeader(flow);
-  const Tag tag = tagOf(sent_[static_cast<size_t>(flow.peer)], transfer.bytes);
-  if (awaitsLandings(flow) && !flow.announced) return tryAnnounce(flow, tag);
-  const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
-  std::byte* slot = lands(flow) ? flow.sender->tryAcquireLanding()
-                                : flow.sender->tryAcquireFor(static_cast<uint32_t>(bytes));
-  if (!slot) return false;
-  const std::byte* const data = transfer.input + flow.offset;
-  if (transfer.bytes >= kInPlaceBytes && flow.sender->sendsFrom(data, static_cast<uint32_t>(bytes))) {
-    flow.sender->postFrom(data, static_cast<uint32_t>(bytes), tag);
+bool PointToPoint::bind(Flow& flow) {
+  if (sends(flow)) {
+    if (Sender* const sender = connections_.sender(flow.peer)) flow.send = SendEnd(*sender);
   } else {
-    if (!transfer.copier && bytes >= kFarBytes && flow.sender->readerIsFar()) {
-      streamBytes(data, {&slot, 1}, bytes);
-      streamFence();
-    } else if (!copy(flow, slot, data, bytes)) {
-      return false;
+    flow.receiver = connections_.receiver(flow.peer);
+    if (flow.receiver) {
+      flow.landings = flow.receiver->landings();
+      flow.lent = flow.receiver->lent();
     }
-    flow.sender->post(static_cast<uint32_t>(bytes), tag);
   }
-  passOn(flow, bytes);
+  return flow.isUp();
+}
+
+bool PointToPoint::tryStage(Flow& flow) {
+  if (isPlain(flow)) [[likely]]
+    return sends(flow) ? trySend(flow) : tryReceive(flow);
+  const Stage stage = stageOf(flow);
+  bool done = false;
+  switch (stage) {
+    case Stage::kHeader:
+      done = sends(flow) ? trySendHeader(flow) : tryReceiveHeader(flow);
+      break;
+    case Stage::kLanding:
+      done = tryTellLanding(flow);
+      break;
+    case Stage::kAnnouncement:
+      done = sends(flow) ? tryAnnounce(flow) : tryHearAnnouncement(flow);
+      break;
+    case Stage::kData:  // passOn() advances to the next message
+      return sends(flow) ? trySend(flow) : tryReceive(flow);
+  }
+  if (done) flow.stage = static_cast<Stage>(static_cast<int>(stage) + 1);
+  return done;
+}
+
+// The first stage from there on that the message has. Both ends agree whether there is a landing, and an announcement.
+inline PointToPoint::Stage PointToPoint::stageOf(const Flow& flow) const {
+  const bool has_header = sends(flow) ? flow.transfers[flow.current].tag.has_value() : flow.finished();
+  if (flow.stage == Stage::kHeader && has_header) return Stage::kHeader;
+  if (flow.stage == Stage::kData || !lands(flow)) return Stage::kData;
+  if (flow.stage <= Stage::kLanding && !sends(flow)) return Stage::kLanding;
+  const bool awaits = sends(flow) ? flow.send.landings->awaitsLandings() : flow.landings->awaitsLandings();
+  return awaits ? Stage::kAnnouncement : Stage::kData;
+}
+
+// A small message without a tag, as most are: nothing but its data.
+inline bool PointToPoint::isPlain(const Flow& flow) const {
+  if (flow.finished()) return false;
+  const Transfer& transfer = flow.transfers[flow.current];
+  return transfer.bytes < kInPlaceBytes && !transfer.tag;
+}
+
+inline bool PointToPoint::lands(const Flow& flow) const {
+  return flow.transfers[flow.current].bytes >= kInPlaceBytes && (flow.send.landings || flow.landings);
+}
+
+inline Tag PointToPoint::tagOf(const Flow& flow) const {
+  const auto peer = static_cast<size_t>(flow.peer);
+  return messageTag(sends(flow) ? sent_[peer] : received_[peer], flow.transfers[flow.current].bytes);
+}
+
+bool PointToPoint::trySendHeader(const Flow& flow) {
+  const Transfer& transfer = flow.transfers[flow.current];
+  const MessageHeader header{*transfer.tag, transfer.bytes};
+  const SendEnd::Piece piece = flow.send.tryAcquire(sizeof header, false, nullptr);
+  if (!piece) return false;
+  std::memcpy(piece.room, &header, sizeof header);
+  flow.send.post(piece, sizeof header, messageTag(sent_[static_cast<size_t>(flow.peer)], kHeaderMark));
   return true;
 }
 
-bool PointToPoint::trySendHeader(Flow& flow) {
-  const Transfer& transfer = flow.transfers[flow.current];
-  const MessageHeader header{*transfer.tag, transfer.bytes};
-  std::byte* const slot = flow.sender->tryAcquireFor(sizeof header);
-  if (!slot) return false;
-  std::memcpy(slot, &header, sizeof header);
-  flow.sender->post(sizeof header, tagOf(sent_[static_cast<size_t>(flow.peer)], kHeaderMark));
-  return flow.has_sent_header = true;
-}
-
-// Where no message is being received from the peer.
+// No message is being received from the peer.
 bool PointToPoint::tryReceiveHeader(Flow& flow) {
   const Message* message = flow.receiver->tryPeek();
   MessageHeader header{};
-  // What has no tag waits for a receive that has none.
+  // An untagged message waits for an untagged receive.
   if (!message || message->bytes != sizeof header ||
-      message->tag != tagOf(received_[static_cast<size_t>(flow.peer)], kHeaderMark))
+      message->tag != messageTag(received_[static_cast<size_t>(flow.peer)], kHeaderMark))
     return false;
   std::memcpy(&header, message->data, sizeof header);
   Result<std::optional<Transfer>> arriving = inbox_.arrive(flow.peer, header.tag, header.bytes);
@@ -220,50 +255,67 @@ bool PointToPoint::tryReceiveHeader(Flow& flow) {
   return true;
 }
 
-bool PointToPoint::lands(const Flow& flow) {
-  if (flow.transfers[flow.current].bytes < kInPlaceBytes) return false;
-  return flow.sender ? flow.sender->hasLandings() : flow.receiver->hasLandings();
-}
-
-bool PointToPoint::awaitsLandings(const Flow& flow) {
-  return lands(flow) && (flow.sender ? flow.sender->awaitsLandings() : flow.receiver->awaitsLandings());
-}
-
-// A message without data before those that wait for a landing: a receiver that expects another size, and may not tell any, sees it.
-bool PointToPoint::tryAnnounce(Flow& flow, Tag tag) {
-  if (!flow.sender->tryAcquireFor(0)) return false;
-  flow.sender->post(0, tag);
-  return flow.announced = true;
-}
-
-bool PointToPoint::tryReceive(Flow& flow) {
-  if (!flow.receiver && !(flow.receiver = connections_.receiver(flow.peer))) return false;
-  if (flow.finished()) return tryReceiveHeader(flow);
+bool PointToPoint::tryTellLanding(const Flow& flow) {
   const Transfer& transfer = flow.transfers[flow.current];
-  if (lands(flow) && !flow.told) {
-    const auto messages = static_cast<uint32_t>((transfer.bytes + slot_bytes_ - 1) / slot_bytes_);
-    flow.told = flow.receiver->tryLand(
-        {.memory = transfer.output, .bytes = transfer.bytes, .stride = slot_bytes_, .messages = messages});
-    if (!flow.told) return false;
-  }
-  const Message* message = flow.receiver->tryPeek();
-  if (!message) return false;
-  const bool announces = awaitsLandings(flow) && !flow.announced;
-  const size_t bytes = announces ? 0 : std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
-  if (message->bytes != bytes ||
-      message->tag != tagOf(received_[static_cast<size_t>(flow.peer)], transfer.bytes)) [[unlikely]] {
-    rejectMessage(flow, *message);
-    return false;
-  }
-  std::byte* const output = transfer.output + flow.offset;
-  if (message->data != output && !copy(flow, output, message->data, bytes)) return false;
+  const auto messages = static_cast<uint32_t>((transfer.bytes + slot_bytes_ - 1) / slot_bytes_);
+  return flow.landings->tryLand(
+      {.memory = transfer.output, .bytes = transfer.bytes, .stride = slot_bytes_, .messages = messages});
+}
+
+// A message without data before those that wait for a landing, so that a receiver that expects another size, and may not tell a
+// landing, notices.
+bool PointToPoint::tryAnnounce(const Flow& flow) {
+  const SendEnd::Piece piece = flow.send.tryAcquire(0, false, nullptr);
+  if (piece) flow.send.post(piece, 0, tagOf(flow));
+  return static_cast<bool>(piece);
+}
+
+bool PointToPoint::tryHearAnnouncement(const Flow& flow) {
+  if (!tryPeek(flow, 0)) return false;
   flow.receiver->release();
-  if (announces) return flow.announced = true;
+  return true;
+}
+
+bool PointToPoint::trySend(Flow& flow) {
+  const Transfer& transfer = flow.transfers[flow.current];
+  const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
+  const std::byte* const data = transfer.input + flow.offset;
+  const SendEnd::Piece piece =
+      flow.send.tryAcquire(bytes, lands(flow), transfer.bytes >= kInPlaceBytes ? data : nullptr);
+  if (!piece) return false;
+  if (piece.room) {
+    if (!transfer.copier && flow.send.readerIsFar(bytes)) {
+      streamBytes(data, {&piece.room, 1}, bytes);
+      streamFence();
+    } else if (!copy(flow, piece.room, data, bytes)) {
+      return false;
+    }
+  }
+  flow.send.post(piece, bytes, tagOf(flow));
   passOn(flow, bytes);
   return true;
 }
 
-// To a slot, or from one. False: not all of it yet, or it failed.
+bool PointToPoint::tryReceive(Flow& flow) {
+  const Transfer& transfer = flow.transfers[flow.current];
+  const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
+  const Message* const message = tryPeek(flow, bytes);
+  if (!message) return false;
+  std::byte* const output = transfer.output + flow.offset;
+  if (message->data != output && !copy(flow, output, message->data, bytes)) return false;
+  flow.receiver->release();
+  passOn(flow, bytes);
+  return true;
+}
+
+const Message* PointToPoint::tryPeek(const Flow& flow, size_t bytes) {
+  const Message* const message = flow.receiver->tryPeek();
+  if (!message || (message->bytes == bytes && message->tag == tagOf(flow))) return message;
+  rejectMessage(flow, *message);
+  return nullptr;
+}
+
+// Copies to or from a slot. False: not complete yet, or failed.
 bool PointToPoint::copy(Flow& flow, std::byte* to, const std::byte* from, size_t bytes) {
   const Transfer& transfer = flow.transfers[flow.current];
   if (!transfer.copier) {
@@ -308,7 +360,7 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
     flow.current = 0;
   }
   flow.offset = 0;
-  flow.told = flow.announced = flow.has_sent_header = false;
+  flow.stage = Stage::kHeader;
   if (!transfer.tag || sends(flow)) return noteThrough(flow, transfer);
   if (const std::optional<Transfer> receive = inbox_.complete(transfer)) noteThrough(flow, *receive);
 }
@@ -317,7 +369,7 @@ void PointToPoint::noteThrough(const Flow& flow, const Transfer& transfer) {
   --open_;
   if (transfer.ticket == 0) return;
   Ticket& ticket = tickets_.at(transfer.ticket);
-  if (flow.sender) ticket.senders.push_back(flow.sender);
+  if (flow.send) ticket.senders.push_back(flow.send.sender);
   if (--ticket.open == 0) through_.push_back(transfer.ticket);
 }
 
@@ -346,7 +398,7 @@ void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {
 bool PointToPoint::settle() {
   bool settled = true;
   for (Flow& flow : flows_) {
-    if (flow.receiver) settled = flow.receiver->settle() && settled;
+    if (flow.lent) settled = flow.lent->settle() && settled;
     if (flow.number >= 0) settled = settleCopies(flow) && settled;
   }
   return settled;
@@ -369,14 +421,21 @@ bool PointToPoint::settleCopies(Flow& flow) {
 bool PointToPoint::done() const {
   return open_ == 0 && settled_ && tickets_.empty() &&
          std::all_of(flows_.begin(), flows_.end(),
-                     [this](const Flow& flow) { return !sends(flow) || flow.sender->flushed(); });
+                     [this](const Flow& flow) { return !sends(flow) || flow.send.sender->flushed(); });
 }
 
 Obstacle PointToPoint::obstacle() const {
   return {peersOf(Transfer::Direction::kReceive), describe(), peersOf(Transfer::Direction::kSend)};
 }
 
-// Those that have to do something for what is not through.
+PeerWaits PointToPoint::waits() const {
+  PeerWaits found;
+  for (const Flow& flow : flows_)
+    if (flow.awaitsPeer()) found.add({.peer = flow.peer, .for_room = sends(flow)});
+  return found;
+}
+
+// The flows that must act for incomplete messages.
 std::vector<int32_t> PointToPoint::peersOf(Transfer::Direction direction) const {
   std::vector<int32_t> ranks =
       direction == Transfer::Direction::kReceive ? inbox_.waitsFor() : std::vector<int32_t>();
@@ -391,7 +450,7 @@ Pause PointToPoint::pause() const {
   Pause pause = Pause::kUntilRung;
   for (const Flow& flow : flows_) {
     if (flow.awaits_copies) return Pause::kForCopies;
-    if (!isIdle(flow) && !flow.sender && !flow.receiver) pause = Pause::kBriefly;
+    if (!isIdle(flow) && !flow.isUp()) pause = Pause::kBriefly;
   }
   return pause;
 }
@@ -409,7 +468,7 @@ std::string PointToPoint::describe() const {
     if (flow.finished()) continue;
     text += formatString("%s%zu of %zu bytes %s rank %d", text.empty() ? "" : "; ", flow.offset,
                          flow.transfers[flow.current].bytes, sends(flow) ? "to" : "from", flow.peer);
-    if (!flow.sender && !flow.receiver) text += ", which is not connected";
+    if (!flow.isUp()) text += ", which is not connected";
     if (flow.awaits_copies) text += ", which wait for a copy of a device";
     if (const size_t more = flow.transfers.size() - flow.current - 1; more > 0)
       text += formatString(" and %zu more messages", more);

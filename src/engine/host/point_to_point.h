@@ -1,12 +1,12 @@
 #pragma once
-// Messages between pairs of ranks: the sends and receives of one group, all of them at once.
+// Messages between pairs of ranks: the sends and receives of one group, all concurrently.
 //
 // Between two ranks, the first send meets the first receive, the second the second, and so on, over all groups since the
-// communicator was made; nothing else is agreed on. So there is no schedule: each pair's messages are a queue of their
-// own, cut into slots, and no pair waits for another.
+// communicator was made; nothing else is agreed on. So there is no schedule: each pair has a queue of messages, cut into slots, and
+// no pair waits for another.
 //
-// Messages with tags are in the same queues, each behind a header that has its tag and size. Those may be added while others are
-// under way, and each call of them is told apart by a ticket.
+// Tagged messages are in the same queues, each behind a header with its tag and size. They may be added while others are in
+// progress; each call of them has a ticket.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,20 +18,23 @@
 #include "engine/host/driven.h"
 #include "engine/host/inbox.h"
 #include "engine/host/memory_copier.h"
+#include "engine/host/send_end.h"
 #include "engine/host/transfer.h"
+#include "transport/landings.h"
+#include "transport/lent_memory.h"
 #include "transport/transport.h"
 
 namespace horing {
 
-// The messages that a group has from the rank to itself: each send with the receive that it meets.
+// The messages of a group from the rank to itself: each send with the receive that it meets.
 struct OwnMessage {
   const Transfer* send;
   const Transfer* receive;
 };
-// Error: kInvalidUsage, some do not meet.
+// kInvalidUsage: some do not meet.
 Result<std::vector<OwnMessage>> ownMessages(int rank, std::span<const Transfer> transfers);
 
-// Gives the connections to a peer, which nothing else uses.
+// Gives the connections to a peer, which have no other user.
 class PeerConnections {
  public:
   virtual ~PeerConnections() = default;
@@ -46,46 +49,54 @@ class PointToPoint final : public Driven {
   // `slot_bytes`: of every connection.
   PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections);
 
-  // kInvalidUsage: sends and receives to the own rank that do not meet; nothing is begun then, nor after what a copier met.
+  // kInvalidUsage: sends and receives to the own rank do not meet, and nothing is begun; or the error of a copier.
   Status begin(std::span<const Transfer> transfers);
-  // Adds messages with tags, none of them to the own rank, to what is under way, as one call with this ticket. What is wrong is told by
-  // status().
+  // Adds tagged messages, none of them to the own rank, as one call with this ticket. status() reports errors.
   void join(std::span<const Transfer> transfers, uint64_t ticket);
-  // Takes the ticket of a call that is through, which is told once; 0: there is none.
+  // Returns the ticket of a completed call, each once; 0: none.
   uint64_t takeFinished();
   bool poll() override;
   bool done() const override;
-  // kInvalidUsage when a peer's message has another size than the receive that it meets; what a copier met.
+  // kInvalidUsage when a peer's message and its receive have different sizes; or the error of a copier.
   const Status& status() const override { return status_; }
   // Its text: "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
   Obstacle obstacle() const override;
+  PeerWaits waits() const override;
   Pause pause() const override;
   Status overdue(int64_t timeout_ms) const override;
   uint64_t memoryBytes() const;
 
  private:
-  // A call of messages with tags.
+  // A call of tagged messages.
   struct Ticket {
-    size_t open = 0;               // of its messages
-    std::vector<Sender*> senders;  // of those that are through
+    size_t open = 0;               // messages that are not complete
+    std::vector<Sender*> senders;  // of its complete messages
+  };
+  // The stages of a message, in order; each message skips those that it does not have.
+  enum class Stage : uint8_t {
+    kHeader,   // the tag and the size of a message with a tag; a receiver has no message until it knows them
+    kLanding,  // the receiver says where the message lands
+    kAnnouncement,  // a message without data, if the sender then waits for the landing
+    kData,
   };
   // The messages of this group in one direction between this rank and one peer.
   struct Flow {
     int peer = 0;
     Transfer::Direction direction = Transfer::Direction::kSend;
-    Sender* sender = nullptr;      // for what is sent; null while the link is not up
-    Receiver* receiver = nullptr;  // for what is received
+    // The sender or the receiver; null while the link is not up.
+    SendEnd send;
+    Receiver* receiver = nullptr;
+    LandingReceiver* landings = nullptr;  // of the receiver; null where it has none
+    LentReceiver* lent = nullptr;         // likewise
     std::vector<Transfer> transfers;
     size_t current = 0;
-    size_t offset = 0;  // bytes of the current one that are done
-    // Of a transfer whose receiver says where it lands: it has said so, and a sender that awaits it has said what comes.
-    bool told = false;
-    bool announced = false;
-    bool has_sent_header = false;  // of a transfer with a tag
-    // Of a transfer that has a copier.
-    int number = -1;    // among the flows that have such transfers
-    size_t copied = 0;  // bytes of what fills the slot
+    Stage stage = Stage::kHeader;  // of the current message: earlier stages are complete
+    size_t offset = 0;             // completed bytes of the current message
+    // For transfers with a copier.
+    int number = -1;    // among the flows with such transfers
+    size_t copied = 0;  // copied bytes of the current slot
     bool awaits_copies = false;
+    bool isUp() const { return send || receiver; }
     bool finished() const { return current == transfers.size(); }
     bool awaitsPeer() const { return !finished() && !awaits_copies; }
   };
@@ -96,21 +107,30 @@ class PointToPoint final : public Driven {
   void add(const Transfer& transfer);
   void receiveWithTag(const Transfer& receive);
   Flow& flowOf(int peer, Transfer::Direction direction);
-  // Nothing is to be done for it now or when its peer does something.
+  // Nothing is left to do for it, even after an event of its peer.
   bool isIdle(const Flow& flow) const {
     return flow.finished() && (sends(flow) || !inbox_.awaits(flow.peer));
   }
   bool advance(Flow& flow);
   bool sends(const Flow& flow) const { return flow.direction == Transfer::Direction::kSend; }
   bool settle();
-  bool trySend(Flow& flow);
-  bool trySendHeader(Flow& flow);
+  // False: the link is not up.
+  bool bind(Flow& flow);
+  // Makes progress in the stage of the current message.
+  bool tryStage(Flow& flow);
+  Stage stageOf(const Flow& flow) const;
+  bool isPlain(const Flow& flow) const;
+  bool lands(const Flow& flow) const;
+  bool trySendHeader(const Flow& flow);
   bool tryReceiveHeader(Flow& flow);
-  bool tryAnnounce(Flow& flow, Tag tag);
-  // Its messages have landings, which the sender awaits: both ends say the same of it.
-  static bool lands(const Flow& flow);
-  static bool awaitsLandings(const Flow& flow);
+  bool tryTellLanding(const Flow& flow);
+  bool tryAnnounce(const Flow& flow);
+  bool tryHearAnnouncement(const Flow& flow);
+  bool trySend(Flow& flow);
   bool tryReceive(Flow& flow);
+  // The message that has arrived, if it is the one that the flow expects.
+  const Message* tryPeek(const Flow& flow, size_t bytes);
+  Tag tagOf(const Flow& flow) const;
   void beginCopies();
   bool copy(Flow& flow, std::byte* to, const std::byte* from, size_t bytes);
   bool settleCopies(Flow& flow);
@@ -122,14 +142,14 @@ class PointToPoint final : public Driven {
   int rank_;
   uint32_t slot_bytes_;
   PeerConnections& connections_;
-  // Messages so far, by peer: both ends count alike.
+  // Messages so far, by peer: both ends count the same.
   std::vector<uint64_t> sent_, received_;
   std::vector<Flow> flows_;
   Inbox inbox_;
   std::map<uint64_t, Ticket> tickets_;
-  std::vector<uint64_t> through_;       // those without an open message, that were not taken
+  std::vector<uint64_t> through_;       // completed calls whose tickets were not taken yet
   std::vector<MemoryCopier*> copiers_;  // of this group's transfers, each once
-  size_t open_ = 0;                     // messages that are not through
+  size_t open_ = 0;                     // messages that are not complete
   bool settled_ = true;
   Status status_;
 };

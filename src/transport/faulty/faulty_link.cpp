@@ -1,6 +1,7 @@
 #include "transport/faulty/faulty_link.h"
 
 #include <cinttypes>
+#include <cstring>
 
 namespace horing {
 
@@ -32,7 +33,7 @@ bool Delay::passed(int* held_back) {
     --left_;
     return false;
   }
-  // Counted until it is shown: a rank that blocked after the last hidden poll would never be woken.
+  // Counted until it is delivered: a rank that blocked after the last delayed poll would never be woken.
   if (hiding_) --*held_back;
   hiding_ = false;
   return true;
@@ -45,31 +46,69 @@ std::byte* FaultySender::show(std::byte* slot) {
   return slot;
 }
 
-void FaultySender::post(uint32_t bytes, Tag tag) {
-  if (state_->cut()) return;  // cut since it was acquired: the message is lost
+bool FaultySender::flips(uint32_t bytes) {
   const uint32_t one_in = state_->plan.flip_one_in;
-  if (one_in > 0 && bytes > 0 && flips_.upTo(one_in - 1) == 0) {
-    const uint64_t bit = flips_.upTo(uint64_t{bytes} * 8 - 1);
-    acquired_[bit / 8] ^= std::byte{1} << (bit % 8);
-  }
+  return one_in > 0 && bytes > 0 && flips_.upTo(one_in - 1) == 0;
+}
+
+void FaultySender::flip(std::byte* data, uint32_t bytes) {
+  const uint64_t bit = flips_.upTo(uint64_t{bytes} * 8 - 1);
+  data[bit / 8] ^= std::byte{1} << (bit % 8);
+}
+
+void FaultySender::posted() {
   acquired_ = nullptr;
   delay_.rearm();
   if (fresh_slots_ > 0) --fresh_slots_;
-  inner_->post(bytes, tag);
   state_->count();
 }
 
-const Message* FaultyReceiver::tryPeek() {
-  if (state_->cut()) return nullptr;
-  const Message* message = inner_->tryPeek();
-  return message != nullptr && delay_.passed(&state_->held_back) ? message : nullptr;
+void FaultySender::post(uint32_t bytes, Tag tag) {
+  if (state_->cut()) return;  // cut since it was acquired: the message is lost
+  if (!slots_of_gpu_ && flips(bytes)) flip(acquired_, bytes);
+  inner_->post(bytes, tag);
+  posted();
+}
+
+// The caller's memory must not change: a corrupted message is sent from the slot.
+void FaultySender::postFrom(const std::byte* memory, uint32_t bytes, Tag tag) {
+  if (state_->cut()) return;
+  if (!slots_of_gpu_ && flips(bytes)) {
+    std::memcpy(acquired_, memory, bytes);
+    flip(acquired_, bytes);
+    inner_->post(bytes, tag);
+  } else {
+    lent_->postFrom(memory, bytes, tag);
+  }
+  posted();
+}
+
+bool FaultySender::useSlots(std::span<std::byte> memory, MemoryOf of) {
+  const bool uses = callers_->useSlots(memory, of);
+  slots_of_gpu_ = uses && of == MemoryOf::kGpu;
+  return uses;
+}
+
+const Message* FaultyReceiver::show(uint64_t ahead, const Message* message) {
+  if (!message || ahead < shown_) return message;
+  if (ahead > shown_ || !delay_.passed(&state_->held_back)) return nullptr;
+  delay_.rearm();
+  ++shown_;
+  return message;
 }
 
 void FaultyReceiver::release() {
   if (state_->cut()) return;
-  delay_.rearm();
+  --shown_;
   inner_->release();
   state_->count();
+}
+
+bool FaultyReceiver::tryLand(const Landing& landing) {
+  if (state_->cut()) return true;
+  if (!landing_delay_.passed(&state_->held_back) || !landings_->tryLand(landing)) return false;
+  landing_delay_.rearm();
+  return true;
 }
 
 void FaultyLink::settle() {

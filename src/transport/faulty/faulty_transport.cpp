@@ -33,12 +33,14 @@ class FaultyTransport final : public Transport {
   int waitFd() const override;
   void endWait() override { inner_->endWait(); }
   uint64_t memoryBytes() const override { return inner_->memoryBytes(); }
+  bool takesSlots() const override { return inner_->takesSlots(); }
+  RegionAccess* regions() override { return inner_->regions(); }
 
  private:
   std::unique_ptr<Transport> inner_;
   int rank_;
   FaultPlan plan_;
-  Fd readable_;  // always
+  Fd readable_;  // always readable
   std::vector<std::unique_ptr<FaultyLink>> links_;
   Status first_error_;
 };
@@ -62,7 +64,7 @@ Status FaultyTransport::progress() {
 }
 
 int FaultyTransport::waitFd() const {
-  // What is held back has rung already and will not again: blocking would be for ever.
+  // A delayed message has rung already and will not ring again: blocking would be for ever.
   for (const auto& link : links_) {
     if (link->state().held_back > 0) return readable_.get();
   }

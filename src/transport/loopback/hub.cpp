@@ -31,20 +31,20 @@ Result<std::shared_ptr<LoopbackHub>> LoopbackHub::create(int ranks) {
                       "a loopback hub for %d ranks was asked for; 1 to %d are possible", ranks,
                       kMaxLoopbackRanks);
   }
-  std::vector<std::unique_ptr<Seat>> seats;
+  std::vector<std::unique_ptr<RankState>> states;
   for (int rank = 0; rank < ranks; ++rank) {
-    auto seat = std::make_unique<Seat>();
-    seat->event.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!seat->event.valid()) {
+    auto state = std::make_unique<RankState>();
+    state->event.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!state->event.valid()) {
       return systemError(errno, "making the doorbell of loopback rank %d of %d", rank, ranks);
     }
-    seats.push_back(std::move(seat));
+    states.push_back(std::move(state));
   }
   LoopbackNonce nonce;
   if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
     return systemError(errno, "drawing the nonce of a loopback hub");
   }
-  return std::shared_ptr<LoopbackHub>(new LoopbackHub(std::move(seats), nonce));
+  return std::shared_ptr<LoopbackHub>(new LoopbackHub(std::move(states), nonce));
 }
 
 Result<std::shared_ptr<LoopbackHub>> LoopbackHub::branch(const LoopbackNonce& name, int ranks) {
@@ -57,20 +57,20 @@ Result<std::shared_ptr<LoopbackHub>> LoopbackHub::branch(const LoopbackNonce& na
   return hub;
 }
 
-Status LoopbackHub::sit(int rank) {
+Status LoopbackHub::occupy(int rank) {
   if (rank < 0 || rank >= ranks()) {
     return makeStatus(Code::kInvalidArgument, "loopback rank %d is not in 0 .. %d", rank, ranks() - 1);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (seat(rank).taken)
+  if (state(rank).taken)
     return makeStatus(Code::kInvalidUsage, "loopback rank %d has a transport already", rank);
-  seat(rank).taken = true;
+  state(rank).taken = true;
   return {};
 }
 
-void LoopbackHub::rise(int rank) {
+void LoopbackHub::vacate(int rank) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  seat(rank).taken = false;
+  state(rank).taken = false;
 }
 
 std::shared_ptr<LoopbackPair> LoopbackHub::join(int rank, int peer, int number, const LinkShape& shape) {

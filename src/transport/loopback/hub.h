@@ -1,5 +1,5 @@
 #pragma once
-// Where ranks that are threads of one process (or all in one thread) meet. Passed to each rank's transport.
+// The meeting point of ranks that are threads of one process (or all in one thread). Passed to each rank's transport.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -29,7 +29,7 @@ struct LoopbackEnd {
   std::byte* inbound = nullptr;  // the row that this rank receives into, aligned to 128
 };
 
-// Both ends of a link and the memory between them; lives until both transports are gone.
+// Both ends of a link and the memory between them; exists until both transports are gone.
 class LoopbackPair {
  public:
   LoopbackPair() = default;
@@ -51,35 +51,35 @@ class LoopbackHub {
   LoopbackHub(const LoopbackHub&) = delete;
   LoopbackHub& operator=(const LoopbackHub&) = delete;
 
-  // A hub for some of the ranks: the same for all that ask with the same name, while one of them holds it.
+  // A hub for some of the ranks: callers with the same name share it, while one of them holds it.
   Result<std::shared_ptr<LoopbackHub>> branch(const LoopbackNonce& name, int ranks);
 
-  int ranks() const { return static_cast<int>(seats_.size()); }
-  // Tells this hub from every other.
+  int ranks() const { return static_cast<int>(states_.size()); }
+  // Identifies this hub.
   const LoopbackNonce& nonce() const { return nonce_; }
 
-  // For LoopbackTransport. A rank sits down once at a time.
-  Status sit(int rank);
-  void rise(int rank);
-  // This rank's end of the pair is filled in and published; the pair is made by whoever comes first.
+  // For LoopbackTransport. Reserves a rank for one transport; vacate() releases it.
+  Status occupy(int rank);
+  void vacate(int rank);
+  // Fills in and publishes this rank's end of the pair; the first rank makes the pair.
   std::shared_ptr<LoopbackPair> join(int rank, int peer, int number, const LinkShape& shape);
-  // A pair whose other end never came is forgotten.
+  // Drops a pair whose other end never joined.
   void forget(int rank, int peer, int number, const LoopbackPair* pair);
   // The bell of a rank; valid as long as the hub.
-  Doorbell bell(int rank) { return Doorbell(&seat(rank).flag, seat(rank).event.get()); }
-  DoorbellButton button(int rank) { return DoorbellButton(&seat(rank).flag, seat(rank).event.get()); }
+  Doorbell bell(int rank) { return Doorbell(&state(rank).flag, state(rank).event.get()); }
+  DoorbellButton button(int rank) { return DoorbellButton(&state(rank).flag, state(rank).event.get()); }
 
  private:
-  struct Seat {
+  struct RankState {
     DoorbellFlag flag{};
     Fd event;
     bool taken = false;  // under mutex_
   };
-  LoopbackHub(std::vector<std::unique_ptr<Seat>> seats, const LoopbackNonce& nonce)
-      : seats_(std::move(seats)), nonce_(nonce) {}
-  Seat& seat(int rank) { return *seats_[static_cast<size_t>(rank)]; }
+  LoopbackHub(std::vector<std::unique_ptr<RankState>> states, const LoopbackNonce& nonce)
+      : states_(std::move(states)), nonce_(nonce) {}
+  RankState& state(int rank) { return *states_[static_cast<size_t>(rank)]; }
 
-  std::vector<std::unique_ptr<Seat>> seats_;
+  std::vector<std::unique_ptr<RankState>> states_;
   LoopbackNonce nonce_;
   std::mutex mutex_;
   // Half-joined pairs by lower rank, higher rank and number; under mutex_.

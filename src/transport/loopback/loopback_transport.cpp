@@ -17,7 +17,7 @@ struct LoopbackAddress {
 static_assert(sizeof(LoopbackAddress) <= kMaxAddressBytes && std::is_trivially_copyable_v<LoopbackAddress>);
 constexpr char kMagic[9] = "horingL1";
 
-// One link and where it stands.
+// One link and its state.
 struct LoopbackLink {
   LoopbackLink(const SlotLinkState& state, const LinkShape& shape, std::shared_ptr<LoopbackPair> both)
       : link(state, shape, "loopback"), pair(std::move(both)) {}
@@ -34,6 +34,7 @@ class LoopbackTransport final : public Transport {
   const char* name() const override { return "loopback"; }
   std::vector<std::byte> address() const override;
   bool canReach(std::span<const std::byte> peer_address) const override;
+  std::string whyUnreachable(std::span<const std::byte>) const override { return {}; }
   Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
                         int number) override;
   Status progress() override;
@@ -41,18 +42,20 @@ class LoopbackTransport final : public Transport {
   int waitFd() const override { return bell_.fd(); }
   void endWait() override { bell_.endWait(); }
   uint64_t memoryBytes() const override;
+  bool takesSlots() const override { return false; }
+  RegionAccess* regions() override { return nullptr; }
 
  private:
-  // The rank that an address speaks of, or -1 if it is none of this hub's.
+  // The rank of an address, or -1 if it is not of this hub.
   int rankOf(std::span<const std::byte> peer_address) const;
-  // Whether the link is past its handshake, for good or bad.
+  // Drives the handshake; whether it is over, successful or not.
   bool settle(LoopbackLink& entry);
 
   std::shared_ptr<LoopbackHub> hub_;
   int rank_;
   Doorbell bell_;
   std::vector<std::unique_ptr<LoopbackLink>> links_;
-  std::vector<LoopbackLink*> pending_;  // of links_, handshake under way
+  std::vector<LoopbackLink*> pending_;  // links of links_ in the handshake
   Status first_error_;
 };
 
@@ -64,7 +67,7 @@ LoopbackTransport::~LoopbackTransport() {
     entry->pair->end(rank_, peer).departed.store(1, std::memory_order_release);
     hub_->button(peer).press();
   }
-  hub_->rise(rank_);
+  hub_->vacate(rank_);
 }
 
 std::vector<std::byte> LoopbackTransport::address() const {
@@ -143,7 +146,7 @@ uint64_t LoopbackTransport::memoryBytes() const {
 }  // namespace
 
 Result<std::unique_ptr<Transport>> makeLoopbackTransport(std::shared_ptr<LoopbackHub> hub, int rank) {
-  HORING_TRY(hub->sit(rank));
+  HORING_TRY(hub->occupy(rank));
   return std::unique_ptr<Transport>(std::make_unique<LoopbackTransport>(std::move(hub), rank));
 }
 

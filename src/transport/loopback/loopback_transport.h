@@ -8,8 +8,7 @@
 
 namespace horing {
 
-// The transport of `rank` (0 .. hub->ranks()-1) among those that share `hub`. One at a time for each rank;
-// when it is destroyed another may be made.
+// The transport of `rank` (0 .. hub->ranks()-1) in `hub`. One transport at a time for each rank.
 Result<std::unique_ptr<Transport>> makeLoopbackTransport(std::shared_ptr<LoopbackHub> hub, int rank);
 
 }  // namespace horing

@@ -34,7 +34,7 @@ uint64_t machineBytes() {
   return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// Whole pages of addresses that nothing uses, beginning at a multiple of a huge page if it is that long.
+// Reserves whole pages of address space, aligned to a huge page if they are that long.
 Result<std::byte*> reserve(uint64_t bytes) {
   const uint64_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
   void* found = ::mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -48,18 +48,33 @@ Result<std::byte*> reserve(uint64_t bytes) {
   return begin + before;
 }
 
-// Maps the first `bytes` of `fd`, from a multiple of kHugePageBytes on if it is that long, every page in place.
+// Maps the first `bytes` of `fd`, aligned to kHugePageBytes if that long, in huge pages where it can: a core that reads several inputs at
+// once spends much time in TLB misses.
 Result<Mapping> mapSegment(int fd, uint64_t bytes) {
   HORING_ASSIGN(std::byte* const place, reserve(bytes));
   Mapping mapping(place, bytes);
   if (::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
     return systemError(errno, "mapping %" PRIu64 " bytes of shared memory", bytes);
-  // What the system gives by itself, and then, once the pages are there, what it can be made to give: where one core reads
-  // several inputs at once it spends much of its time on looking pages up.
-  if (bytes >= kHugePageBytes) ::madvise(place, bytes, MADV_HUGEPAGE);
-  mapping.populate();
-  if (bytes >= kHugePageBytes) ::madvise(place, bytes / kHugePageBytes * kHugePageBytes, kCollapse);
+  if (bytes >= kHugePageBytes) {
+    ::madvise(place, bytes, MADV_HUGEPAGE);
+    ::madvise(place, bytes / kHugePageBytes * kHugePageBytes, kCollapse);
+  }
   return mapping;
+}
+
+// An errno, or 0. Never writes to a page that the machine does not have.
+int allocatePages(int fd, uint64_t at, uint64_t bytes) {
+  int error = EINTR;
+  while (error == EINTR) error = ::posix_fallocate(fd, static_cast<off_t>(at), static_cast<off_t>(bytes));
+  return error;
+}
+
+// A huge page is made of what is there of it, so one page of each is enough; made of whole ones, it would be copied.
+int allocateBeginnings(int fd, uint64_t bytes) {
+  int error = 0;
+  for (uint64_t at = 0; error == 0 && at + kHugePageBytes <= bytes; at += kHugePageBytes)
+    error = allocatePages(fd, at, 1);
+  return error;
 }
 
 SegmentTail& tailOf(const Mapping& map, uint64_t bytes) {
@@ -76,7 +91,7 @@ Status notReached(const SegmentName& name, const char* why) {
                     nameOf(name.id).c_str(), name.pid, name.bytes, why);
 }
 
-// Looks before it opens: what a wrong or stale number leads to may be a device, or a file of something else.
+// Checks the link before opening it: a wrong or stale number may name a device, or an unrelated file.
 bool leadsTo(const std::string& path, uint64_t id) {
   char target[64];
   const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
@@ -103,18 +118,20 @@ Result<Segment> Segment::create(uint64_t bytes) {
         errno, "making shared memory of %" PRIu64 " bytes (each allocation takes a descriptor)", bytes);
   name.fd = fd.get();
   const NoWriteSignals quiet;
-  int error = EINTR;
-  while (error == EINTR) error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(fileBytes(bytes)));
-  if (error != 0) return systemError(error, "allocating %" PRIu64 " bytes of shared memory", bytes);
-  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
-    return systemError(errno, "sealing the size of shared memory");
+  if (::ftruncate(fd.get(), static_cast<off_t>(fileBytes(bytes))) != 0 ||
+      ::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
+    return systemError(errno, "giving shared memory a size of %" PRIu64 " bytes", bytes);
+  int error = allocateBeginnings(fd.get(), fileBytes(bytes));
   HORING_ASSIGN(Mapping map, mapSegment(fd.get(), fileBytes(bytes)));
+  if (error == 0) error = allocatePages(fd.get(), 0, fileBytes(bytes));
+  if (error != 0) return systemError(error, "allocating %" PRIu64 " bytes of shared memory", bytes);
+  map.populate();
   new (&tailOf(map, bytes)) SegmentTail{};
   return Segment(name, std::move(fd), std::move(map));
 }
 
 Segment::~Segment() {
-  // Moved from, or a forked child's copy: its parent still uses the pages.
+  // Moved from, or in a forked child, whose parent still uses the pages.
   if (map_.data() == nullptr || ::getpid() != name_.pid) return;
   // release: pairs with the acquire in PeerSegment::freed().
   tailOf(map_, name_.bytes).freed.store(1, std::memory_order_release);
@@ -156,8 +173,9 @@ Result<PeerSegment> PeerSegment::open(const SegmentName& name) {
   if (!leadsTo(formatString("/proc/self/fd/%d", fd.get()), name.id) || ::fstat(fd.get(), &facts) != 0 ||
       static_cast<uint64_t>(facts.st_size) != fileBytes(name.bytes) ||
       (::fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals)
-    return notReached(name, "it is not what its owner says");
+    return notReached(name, "it differs from its owner's description");
   HORING_ASSIGN(Mapping map, mapSegment(fd.get(), fileBytes(name.bytes)));
+  map.populate();
   return PeerSegment(name, std::move(map));
 }
 

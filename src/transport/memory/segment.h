@@ -1,9 +1,9 @@
 #pragma once
-// A piece of memory that other processes of this node can read and write: made by its owner, mapped by peers that are told its name.
+// Memory that other processes of this node can read and write: made by its owner, mapped by peers that know its name.
 //
-// The memory is a memfd. It has no name in any file system, so nothing stays behind however the owner ends, and no mounted
-// directory limits its size. A peer opens it through /proc/PID/fd/FD of the owner, which the kernel allows to processes of
-// the same user that see the owner's process number. The size is sealed: nobody can shrink it under a reader.
+// The memory is a memfd. It has no name in a file system, so nothing is left behind however the owner ends, and no mounted directory limits
+// its size. A peer opens it through /proc/PID/fd/FD of the owner, which the kernel allows to processes of the same user that see the
+// owner's PID. The size is sealed: nobody can shrink it under a reader.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace horing {
 
-// What a peer needs to find a segment. From a peer it is hostile until mapped.
+// Identifies a segment for a peer. Untrusted until mapped.
 struct SegmentName {
-  uint64_t id = 0;     // random, never used again; 0: no segment
+  uint64_t id = 0;     // random, never reused; 0: no segment
   uint64_t bytes = 0;  // of the user's part
-  int32_t pid = 0;     // of the owner, as it sees itself
+  int32_t pid = 0;     // of the owner, in the owner's PID namespace
   int32_t fd = -1;     // in the owner
   bool operator==(const SegmentName&) const = default;
 };
@@ -33,12 +33,11 @@ struct SegmentTail {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// A resource of the owner. When it goes its pages go back to the system, even while peers have it mapped: they then read
-// zeros.
+// A resource of the owner. Its destruction returns the pages to the system, even while peers have them mapped: peers then read zeros.
 class Segment {
  public:
-  // At least `bytes` (1 or more) of zeroed memory, allocated and touched: no later access faults. Huge pages where the system
-  // gives them to shared memory. Errors: more than the machine has, no descriptor left, a kernel that refuses.
+  // At least `bytes` (1 or more) of zeroed memory, allocated and touched: no later access faults. Huge pages if the system provides them
+  // for shared memory. Errors: more than the machine has, no descriptor left, a kernel that refuses.
   static Result<Segment> create(uint64_t bytes);
   Segment(Segment&&) = default;
   Segment& operator=(Segment&&) = delete;
@@ -48,8 +47,8 @@ class Segment {
   std::byte* data() const { return map_.data(); }
   uint64_t bytes() const { return name_.bytes; }
   bool contains(const void* begin, uint64_t bytes) const;
-  // Puts other memory with the same contents in place of the whole pages of [begin, begin + bytes): peers reach these no longer, but
-  // still what is on a page with other memory. Errors: no memory; then nothing has changed.
+  // Replaces the whole pages of [begin, begin + bytes) by new pages with the same contents, which peers cannot access. Partial pages stay
+  // shared. Errors: no memory; then nothing has changed.
   Status cutOff(void* begin, uint64_t bytes);
   bool isCut() const { return is_cut_; }
 
@@ -62,10 +61,10 @@ class Segment {
   bool is_cut_ = false;
 };
 
-// A peer's segment, mapped. A resource; valid whatever its owner does.
+// A mapping of a peer's segment. A resource; valid whatever its owner does.
 class PeerSegment {
  public:
-  // Opens what `name` names. Errors: it is not, or no longer, there; it is not what the name says; it cannot be reached.
+  // Opens the segment. Errors: it does not exist, or not any more; it does not match the name; it is not accessible.
   static Result<PeerSegment> open(const SegmentName& name);
 
   const SegmentName& name() const { return name_; }

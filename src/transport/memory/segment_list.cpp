@@ -13,7 +13,7 @@ Result<std::byte*> SegmentList::allocate(uint64_t bytes) {
       return makeStatus(Code::kSystemError, "%zu allocations of shared memory are alive; that is the limit",
                         by_address_.size());
   }
-  // Touching the pages takes long: without the lock.
+  // Without the lock, since touching the pages takes long.
   HORING_ASSIGN(Segment made, Segment::create(bytes));
   auto segment = std::make_unique<Segment>(std::move(made));
   std::byte* const data = segment->data();
@@ -58,7 +58,7 @@ Status SegmentList::cutOff(void* data, uint64_t bytes) {
   return segment->cutOff(data, bytes);
 }
 
-// Null if there is none. Under mutex_.
+// Null: none. Under mutex_.
 Segment* SegmentList::segmentAt(const void* data, uint64_t bytes) const {
   const auto after = by_address_.upper_bound(reinterpret_cast<uintptr_t>(data));
   if (after == by_address_.begin()) return nullptr;

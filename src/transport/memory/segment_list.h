@@ -1,5 +1,5 @@
 #pragma once
-// The segments of this process, by address: what an allocator of shared memory keeps.
+// The segments of this process, by address: the table of the shared-memory allocator.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,42 +12,41 @@
 
 namespace horing {
 
-inline constexpr size_t kMaxSegments = 65536;  // of one process
+inline constexpr size_t kMaxSegments = 65536;  // per process
 
-// Where a buffer lies in a segment.
+// The place of a buffer in a segment.
 struct SegmentPlace {
   SegmentName name;
   uint64_t offset = 0;  // bytes
 };
 
-// Thread safe. In a forked child it knows nothing of the parent's segments: their pages are shared between the two, so no
-// peer could tell whose data it reads.
+// Thread safe. In a forked child the list is empty: parent and child share the pages, so a peer could not tell whose data it reads.
 class SegmentList {
  public:
   SegmentList() = default;
   SegmentList(const SegmentList&) = delete;
   SegmentList& operator=(const SegmentList&) = delete;
 
-  // A new segment's memory; see Segment::create().
+  // Allocates a new segment; see Segment::create().
   Result<std::byte*> allocate(uint64_t bytes);
-  // Hears of every segment that is freed, by its id and before its memory goes, in whichever thread frees it.
+  // Notified of every segment that is freed, by id, before its memory is freed, on the freeing thread.
   class Watcher {
    public:
     virtual ~Watcher() = default;
     virtual void freed(uint64_t id) = 0;
   };
-  // Until unwatch(), which returns when the watcher is not being called.
+  // Until unwatch(), which waits for running callbacks.
   void watch(Watcher& watcher);
   void unwatch(Watcher& watcher);
-  // `data` as allocate() gave it. kInvalidArgument if it did not, or it was freed; kInvalidUsage for a parent's.
+  // `data`: from allocate(). kInvalidArgument if it is not, or was freed; kInvalidUsage for memory of a parent process.
   Status free(void* data);
-  // Peers that write into this memory reach its whole pages no longer: for the output of a call that failed here while a peer may
-  // still be in it. See Segment::cutOff(). From now on its segment is ordinary memory; watchers hear of it as if it was freed.
-  // Nothing happens to memory of no segment.
+  // Revokes peers' access to the whole pages of this memory: for the output of a call that failed here while a peer may still write. See
+  // Segment::cutOff(). From now on its segment is ordinary memory; watchers are notified as if it was freed. Does nothing if the memory is
+  // in no segment.
   Status cutOff(void* data, uint64_t bytes);
-  // The segment that has all of [data, data + bytes); nothing if none has, or if it was cut off. Locks, briefly.
+  // The segment that contains all of [data, data + bytes); nothing if none does, or if it was cut off. Locks briefly.
   std::optional<SegmentPlace> find(const void* data, uint64_t bytes) const;
-  // The memory of this process' segment of that name, null if it has none. Locks, briefly.
+  // The memory of this process's segment of that name; null: none. Locks briefly.
   std::byte* dataOf(const SegmentName& name) const;
 
  private:

@@ -27,7 +27,7 @@ std::string folderOf(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
-// 0 or the number of the error.
+// Returns 0 or errno.
 int allocate(int fd, uint64_t bytes) {
   const NoWriteSignals quiet;
   int error = EINTR;
@@ -54,12 +54,12 @@ Result<std::pair<OwnedName, Fd>> createEmpty(const std::string& path, const std:
   if (!fd.valid())
     return systemError(errno, "creating %s for %s (HORING_SHM_DIR)", path.c_str(), purpose.c_str());
   OwnedName name(path);
-  // The umask may have taken more than it should: peers open it, too.
+  // The umask may have removed needed permissions: peers open the file, too.
   if (::fchmod(fd.get(), 0600) != 0) return systemError(errno, "setting the mode of %s", path.c_str());
   return std::pair<OwnedName, Fd>(std::move(name), std::move(fd));
 }
 
-// Its size is sealed: whoever opens it later cannot shrink it under those that use it.
+// The size is sealed: no process that opens it can shrink it while it is in use.
 Result<Fd> createMemory(uint64_t bytes, const std::string& purpose) {
   Fd fd(::memfd_create(kMemoryName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return systemError(errno, "making memory for %s", purpose.c_str());
@@ -87,7 +87,7 @@ struct flock wholeFile(short type) {
   return lock;
 }
 
-// Refuses what another user may have put there.
+// Refuses files of another user or kind.
 Status checkOwn(int fd, mode_t kind, const std::string& path) {
   struct stat facts {};
   if (::fstat(fd, &facts) != 0) return systemError(errno, "looking at %s", path.c_str());
@@ -109,15 +109,15 @@ bool isOurKind(mode_t mode) {
   return S_ISREG(mode) || S_ISFIFO(mode) || S_ISLNK(mode);
 }
 
-// What a symbolic link says; empty if there is none.
+// The target of a symbolic link; empty: none.
 std::string targetOf(const std::string& path) {
   char target[64];
   const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
   return length > 0 ? std::string(target, static_cast<size_t>(length)) : std::string();
 }
 
-// Whether `path` is "/proc/PID/fd/N" and leads to memory that createMemory() made. Looked at before it is opened: what a
-// wrong or stale number leads to may be a device.
+// Whether `path` is "/proc/PID/fd/N" and leads to memory that createMemory() made. Checked before it is opened: a wrong or stale number may
+// name a device.
 bool leadsToMemory(const std::string& path) {
   int pid = 0, fd = 0, end = 0;
   return std::sscanf(path.c_str(), "/proc/%9d/fd/%9d%n", &pid, &fd, &end) == 2 &&
@@ -125,7 +125,7 @@ bool leadsToMemory(const std::string& path) {
          targetOf(path) == formatString("/memfd:%s (deleted)", kMemoryName);
 }
 
-// Names in `directory` that may be ours, presence files last: as long as one is there its owner is known.
+// Names in `directory` that may be horing's, presence files last: a presence file identifies the owner of the other files.
 std::vector<std::string> ourNames(const std::string& directory) {
   std::vector<std::string> others, presences;
   DIR* entries = ::opendir(directory.c_str());
@@ -145,7 +145,8 @@ std::vector<std::string> ourNames(const std::string& directory) {
 
 enum class Owner : uint8_t { kUnknown, kLives, kGone };
 
-// Of a presence file, which is locked if its owner is gone, so that a process that is just making it notices. kUnknown: there is none.
+// The state of a presence file's owner. If the owner is gone, locks the file, so that a process that is just making it notices. kUnknown:
+// no file.
 Owner claimOrphan(const std::string& presence_path, Fd* presence) {
   Result<Fd> opened = openShmFile(presence_path);
   if (!opened.ok()) return Owner::kLives;
@@ -153,7 +154,7 @@ Owner claimOrphan(const std::string& presence_path, Fd* presence) {
   if (!presence->valid()) return Owner::kUnknown;
   struct flock lock = wholeFile(F_WRLCK);
   if (::fcntl(presence->get(), F_OFD_SETLK, &lock) != 0) return Owner::kLives;
-  // Somebody else may have removed it since it was opened, and its maker have put another one there.
+  // The file may have been removed since it was opened, and replaced by a new one.
   struct stat facts {};
   const bool is_there = ::fstat(presence->get(), &facts) == 0 && facts.st_nlink > 0;
   return is_there ? Owner::kGone : Owner::kLives;
@@ -190,7 +191,7 @@ Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std
   const std::optional<uint64_t> free = freeBytes(folderOf(path));
   if (free && *free < bytes + kSpareBytes) return createElsewhere(path + ".new", bytes, purpose);
   HORING_ASSIGN(auto made, createEmpty(path + ".new", purpose));
-  // Others may fill it meanwhile.
+  // Other processes may fill the directory meanwhile.
   if (const int error = allocate(made.second.get(), bytes); error != 0) {
     made.first.remove();
     return error == ENOSPC ? createElsewhere(path + ".new", bytes, purpose)
@@ -212,17 +213,19 @@ Result<ShmFile> createPresenceFile(const std::string& path, uint64_t bytes, cons
     do locked = ::fcntl(made.second.get(), F_OFD_SETLKW, &lock);
     while (locked != 0 && errno == EINTR);
     if (locked != 0) return systemError(errno, "locking %s: its file system must have locks", path.c_str());
-    // Between making and locking it looked like an orphan, and may have been removed as one.
+    // Between creation and locking it looked like an orphan, and may have been removed.
     struct stat facts {};
     if (::fstat(made.second.get(), &facts) != 0) return systemError(errno, "looking at %s", path.c_str());
     if (facts.st_nlink == 0) continue;
     if (const int error = allocate(made.second.get(), bytes); error != 0)
       return notAllocated(error, bytes, path, purpose);
     HORING_ASSIGN(ShmMap map, mapShmFile(made.second.get(), bytes, path));
-    return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
+    // The mapping keeps the open file, and with it the lock. A forked child inherits neither.
+    made.second.reset();
+    return ShmFile{std::move(made.first), Fd(), std::move(map)};
   }
-  return makeStatus(Code::kSystemError, "%s was removed by somebody %d times while it was made", path.c_str(),
-                    kCreateAttempts);
+  return makeStatus(Code::kSystemError, "%s was removed by another process %d times while it was made",
+                    path.c_str(), kCreateAttempts);
 }
 
 Result<Fd> openShmFile(const std::string& path) {
@@ -230,7 +233,7 @@ Result<Fd> openShmFile(const std::string& path) {
 }
 
 Result<Fd> openShmMemory(const std::string& path) {
-  // In this order: a link may get that name at any time.
+  // In this order, since the name may become a symbolic link at any time.
   Result<Fd> file = openShmFile(path);
   if (file.ok()) return file;
   const std::string target = targetOf(path);
@@ -260,16 +263,15 @@ Result<uint64_t> shmFileBytes(int fd, const std::string& path) {
   return static_cast<uint64_t>(facts.st_size);
 }
 
-Result<std::pair<OwnedName, Fd>> createBell(const std::string& path) {
+Result<OwnedName> createBell(const std::string& path) {
   if (::mkfifo(path.c_str(), 0600) != 0) return systemError(errno, "making the FIFO %s", path.c_str());
   OwnedName name(path);
   if (::chmod(path.c_str(), 0600) != 0) return systemError(errno, "setting the mode of %s", path.c_str());
-  HORING_ASSIGN(Fd fd, openBell(path));
-  return std::pair<OwnedName, Fd>(std::move(name), std::move(fd));
+  return name;
 }
 
 Result<Fd> openBell(const std::string& path) {
-  // For reading too: then there is always a reader, and no write raises SIGPIPE.
+  // Opened for reading, too, so that there is always a reader, and no write raises SIGPIPE.
   HORING_ASSIGN(Fd fd, openOwn(path, 0, S_IFIFO));
   if (!fd.valid()) return makeStatus(Code::kRemoteError, "%s is not there: its rank has left", path.c_str());
   return fd;
@@ -286,7 +288,7 @@ int removeOrphans(const std::string& directory) {
     Fd presence;
     const Owner owner =
         claimOrphan(directory + "/" + name.substr(0, name.find('.')) + kPresenceSuffix, &presence);
-    // A presence file that was there a moment ago may be made again at any time.
+    // A presence file that existed a moment ago may be created again at any time.
     if (owner == Owner::kLives || (owner == Owner::kUnknown && name.ends_with(kPresenceSuffix))) continue;
     if (::unlink((directory + "/" + name).c_str()) == 0) ++removed;
   }

@@ -1,12 +1,13 @@
 #pragma once
-// Files of horing in a shared-memory directory: making and clearing away those of dead processes.
+// Files of horing in a shared-memory directory: creation, and removal of files of dead processes.
 //
 // All files of one rank share a *stem* and differ in what follows the first '.' :
 //   horing-JOB-NONCE-RANK.rank      presence; its owner holds a lock on it for as long as it lives
-//   horing-JOB-NONCE-RANK.bell      FIFO
 //   horing-JOB-NONCE-RANK.from-7-0  slots that rank 7 sends into over its link 0 to this rank; gone as soon as
 //                                   rank 7 has mapped them. Where the directory is full, a symbolic link
 //                                   to memory of the rank's process: /proc/PID/fd/N, a memfd
+//   horing-process-NONCE.rank       presence of a process, or of some of its ranks, with their bell
+//   horing-process-NONCE.bell       FIFO
 // A file whose stem has no locked presence belongs to nobody. The lock is the kernel's (open file description
 // lock): it goes with the process however that ends, holds across PID namespaces, and a process identifier
 // that is used again cannot be mistaken for it.
@@ -22,8 +23,8 @@
 
 namespace horing {
 
-// A name in the directory that this process made; removed on destruction or before. Only in the process that
-// made it: a forked child leaves its parent's files alone.
+// A name in the directory that this process created; removed at the latest by the destructor. A forked child does not remove its parent's
+// files.
 class OwnedName {
  public:
   OwnedName() = default;
@@ -48,34 +49,34 @@ struct ShmFile {
   bool is_elsewhere = false;  // the name is a symbolic link
 };
 
-// A new file, readable and writable by its user only, under `path` plus ".new" until publish() renames it: so
-// a peer finds all of it or nothing. With all of its memory allocated: never a SIGBUS later. Where the directory has
-// less room than that and kSpareBytes, the memory is a memfd, which no directory limits, and the name a symbolic link to
-// it: peers find it as long as `fd` is open. `purpose` says in errors what was wanted.
+// A new file, readable and writable by its user only, under `path` plus ".new" until publish() renames it: so a peer finds it complete or
+// not at all. All of its memory is allocated: no SIGBUS later. If the directory has less room than that plus kSpareBytes, the memory is a
+// memfd, which no directory limits, and the name is a symbolic link to it, valid as long as `fd` is open. `purpose`: for errors.
 Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std::string& purpose);
 Status publish(ShmFile& file, const std::string& path);
 // Left free for presence files.
 inline constexpr uint64_t kSpareBytes = 256 << 10;
-// A file in the directory, under its name at once, with the owner's lock. No other process takes it for an orphan at any
-// time. A directory that is too small is an error that says how much was wanted and is there.
+// A file in the directory, under its name at once, with the owner's lock, which lasts as long as the mapping: no descriptor is
+// kept. No other process ever takes it for an orphan. If the directory is too small, the error gives the size wanted and the room
+// left.
 Result<ShmFile> createPresenceFile(const std::string& path, uint64_t bytes, const std::string& purpose);
 // Opens a peer's regular file of this user. Result with an invalid Fd: there is no such file (yet).
 Result<Fd> openShmFile(const std::string& path);
-// The same of what createShmFile() made, in the directory or elsewhere.
+// The same for a file of createShmFile(), in the directory or as a memfd.
 Result<Fd> openShmMemory(const std::string& path);
 // The size of an open file, in bytes.
 Result<uint64_t> shmFileBytes(int fd, const std::string& path);
-// A new FIFO of which nobody else knows; and a peer's, of this user. Neither blocks, neither raises SIGPIPE.
-Result<std::pair<OwnedName, Fd>> createBell(const std::string& path);
+// createBell(): a new FIFO. openBell(): an existing FIFO of this user; it never blocks, and never raises SIGPIPE.
+Result<OwnedName> createBell(const std::string& path);
 Result<Fd> openBell(const std::string& path);
 
-// What the file system of a folder has room for. Nothing where it does not tell or has no limit.
+// The free bytes of a folder's file system. Nothing if unknown or unlimited.
 std::optional<uint64_t> freeBytes(const std::string& folder);
 
 // Whether the process that made the presence file behind `fd` is gone. `fd` was opened by openShmFile().
 bool ownerIsGone(int presence_fd);
 
-// Removes files of this user in `directory` whose owner is gone; how many.
+// Removes files of this user in `directory` whose owner is gone; returns their number.
 int removeOrphans(const std::string& directory);
 
 }  // namespace horing

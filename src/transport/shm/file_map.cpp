@@ -14,7 +14,7 @@
 namespace horing {
 namespace {
 
-// A file of this process. A forked child has copies of its parent's shares, but not their memory.
+// Identifies a file in this process. A forked child has copies of its parent's references, but not the memory.
 struct FileKey {
   pid_t process;
   dev_t device;
@@ -22,14 +22,14 @@ struct FileKey {
   auto operator<=>(const FileKey&) const = default;
 };
 
-// A mapping keeps its file's inode, so no other file has that number while the entry is alive.
+// A mapping keeps its file's inode, so its number is not reused while the entry exists.
 std::map<FileKey, std::weak_ptr<const Mapping>>& mappings() {
   static auto* const mappings =
       new std::map<FileKey, std::weak_ptr<const Mapping>>;  // outlives static destructors
   return *mappings;
 }
 
-// A fork waits for whoever has it, or the child would wait for a thread that it does not have.
+// A fork takes this mutex first: otherwise the child could inherit a lock of a thread that does not exist there.
 std::mutex& mappingsMutex() {
   static std::mutex mutex;
   [[maybe_unused]] static const int guarded =
@@ -44,7 +44,7 @@ std::shared_ptr<const Mapping> findMapping(const FileKey& key, uint64_t bytes) {
   return map && map->bytes() == bytes ? map : nullptr;
 }
 
-// Returns the mapping of another thread that was faster, if any.
+// Returns the mapping that another thread has made meanwhile, if any.
 std::shared_ptr<const Mapping> keepMapping(const FileKey& key, std::shared_ptr<const Mapping> map) {
   const std::lock_guard lock(mappingsMutex());
   std::erase_if(mappings(), [](const auto& entry) { return entry.second.expired(); });

@@ -16,7 +16,7 @@
 
 namespace horing {
 
-// A share in a mapping, which lasts as long as any share. Belongs to the process that made it.
+// A shared reference to a mapping. Belongs to the process that made it.
 class ShmMap {
  public:
   ShmMap() = default;
@@ -29,8 +29,8 @@ class ShmMap {
   std::shared_ptr<const Mapping> map_;
 };
 
-// Maps a whole file of `bytes` bytes. Its pages are in place when it returns, so that the data path does not fault. Any thread.
-// `path` names the file in errors.
+// Maps a whole file of `bytes` bytes. Its pages are populated on return, so that the data path does not fault. Any thread. `path` names the
+// file in errors.
 Result<ShmMap> mapShmFile(int fd, uint64_t bytes, const std::string& path);
 
 }  // namespace horing

@@ -18,7 +18,9 @@ bool terminated(const std::array<char, N>& text) {
 }
 
 // No '/' and no '.': a stem cannot lead out of the directory.
-bool isStem(const std::string& stem) {
+bool isStem(const std::array<char, kMaxShmStemBytes>& text) {
+  if (!terminated(text)) return false;
+  const std::string stem = text.data();
   const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
   return stem.rfind("horing-", 0) == 0 && std::all_of(stem.begin(), stem.end(), allowed);
 }
@@ -36,7 +38,7 @@ std::optional<ShmAddress> decodeShmAddress(std::span<const std::byte> bytes) {
   if (bytes.size() != sizeof address) return std::nullopt;
   std::memcpy(&address, bytes.data(), sizeof address);
   if (std::memcmp(address.magic.data(), kShmMagic, sizeof kShmMagic) != 0) return std::nullopt;
-  if (!terminated(address.boot_id) || !terminated(address.stem) || !isStem(address.stem.data()))
+  if (!terminated(address.boot_id) || !isStem(address.stem) || !isStem(address.bell_stem))
     return std::nullopt;
   return address;
 }
@@ -44,7 +46,7 @@ std::optional<ShmAddress> decodeShmAddress(std::span<const std::byte> bytes) {
 Result<ShmAddress> describePlace(const std::string& directory) {
   ShmAddress address;
   std::memcpy(address.magic.data(), kShmMagic, sizeof kShmMagic);
-  // Where the kernel does not tell, device, inode and nonce must do.
+  // If the kernel does not tell the boot ID, device, inode and nonce must suffice.
   std::string boot_id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
   boot_id.copy(address.boot_id.data(), address.boot_id.size() - 1);

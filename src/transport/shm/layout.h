@@ -1,6 +1,5 @@
 #pragma once
-// What ranks of one node read of each other: the address that travels over the bootstrap, and the shared
-// pages.
+// The data that ranks of one node exchange: the address, sent over the bootstrap, and the shared pages.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -16,10 +15,10 @@
 namespace horing {
 
 using ShmNonce = std::array<uint8_t, 16>;
-inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '4'};
+inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '5'};
 inline constexpr size_t kMaxShmStemBytes = 112;
 
-// An address, in the machine's own byte order: it is of use on the same machine only.
+// An address, in native byte order: it is valid on the same machine only.
 struct ShmAddress {
   std::array<char, 8> magic{};
   std::array<char, 40> boot_id{};  // of the kernel, NUL-terminated
@@ -27,18 +26,18 @@ struct ShmAddress {
   uint64_t inode = 0;
   ShmNonce nonce{};  // also in the presence page, drawn when the transport is made
   int32_t rank = 0;
-  uint32_t has_room : 1 = 0;  // the directory, for all slots of a rank
-  uint32_t pid_namespace : 31 =
-      0;  // in which slots that it has no room for can be reached, or most of its number
+  uint32_t has_room : 1 = 0;        // the directory has room for all slots of a rank
+  uint32_t pid_namespace : 31 = 0;  // the PID namespace in which memfd slots are accessible (its low bits)
   std::array<char, kMaxShmStemBytes> stem{};  // of file names, NUL-terminated
+  std::array<char, kMaxShmStemBytes> bell_stem{};
 };
-static_assert(sizeof(ShmAddress) == 200 && sizeof(ShmAddress) <= kMaxAddressBytes);
+static_assert(sizeof(ShmAddress) == 312 && sizeof(ShmAddress) <= kMaxAddressBytes);
 
 std::vector<std::byte> encodeShmAddress(const ShmAddress& address);
-// Nothing unless the bytes are an address whose strings end and whose stem can only name a file of ours.
+// Nothing unless the bytes are an address with terminated strings and a stem that names a file of horing.
 std::optional<ShmAddress> decodeShmAddress(std::span<const std::byte> bytes);
 
-// What the links of a rank take at most.
+// The most memory that the links of a rank take.
 inline constexpr uint64_t kRoomBytes = 64 << 20;
 
 // This machine and directory, without nonce, rank and stem.
@@ -47,7 +46,7 @@ Result<ShmAddress> describePlace(const std::string& directory);
 // A bit for each rank of a job, by its number.
 class RankBits {
  public:
-  // release and acquire pair, so that whoever finds the bit sees what was written before.
+  // release and acquire pair, so that a reader of the bit sees earlier writes.
   void set(int rank) { word(rank).fetch_or(mask(rank), std::memory_order_release); }
   bool has(int rank) const { return (word(rank).load(std::memory_order_acquire) & mask(rank)) != 0; }
 
@@ -61,21 +60,21 @@ class RankBits {
   std::array<std::atomic<uint64_t>, kMostRanks / kWordBits> words_;
 };
 
-// The presence file: one for each rank, mapped by all that link to it.
+// The presence file: one for each rank, mapped by all linked peers.
 struct PresencePage {
-  // Written by the owner before its address is known to anybody.
+  // Written by the owner before its address is published.
   std::array<char, 8> magic;
   ShmNonce nonce;
   int32_t rank;
   int32_t pid;  // for messages only
-  // 1 once all that is above is written. Release by the owner pairs with the acquire in ShmPeer::open().
+  // 1 once the fields above are written. Release by the owner pairs with the acquire in ShmPeer::open().
   std::atomic<uint32_t> is_made;
-  // Set and cleared as DoorbellFlag says.
+  // Set and cleared as described at DoorbellFlag.
   DoorbellFlag bell;
   // Written by the owner when its transport is destroyed. Release there pairs with the acquire in
   // SlotLinkState::peerDeparted().
   alignas(64) std::atomic<uint32_t> departed;
-  // The owner opens nothing more of these ranks (Transport::connect): before it says so it has answered those rows that it did open.
+  // The owner opens no more files of these ranks (Transport::connect). Before it sets a bit it has answered the rows that it did open.
   alignas(64) RankBits given_up;
 };
 static_assert(sizeof(PresencePage) == 192 + 8192 && offsetof(PresencePage, given_up) == 192 &&

@@ -19,7 +19,7 @@ std::string rowSuffix(int sender, int number) {
 }
 
 Status notARow(const std::string& path) {
-  return makeStatus(Code::kRemoteError, "%s is not what a peer of this version makes", path.c_str());
+  return makeStatus(Code::kRemoteError, "%s was not made by a peer of this version", path.c_str());
 }
 
 // Refuses everything that a peer of this version would not have written.
@@ -53,7 +53,7 @@ Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress&
   std::unique_ptr<ShmLink> link(
       new ShmLink(self, SlotLinkState(self->rank(), peer.rank, number, &self->first_error), shape,
                   std::move(opened), std::move(inbound)));
-  // Already now: it may leave before the link is up.
+  // Already now, since the peer may leave before the link is established.
   link->link_.state().watch(&link->peer_.departed());
   return link;
 }
@@ -75,7 +75,7 @@ Result<bool> ShmLink::openOutbound() {
   auto& header = *reinterpret_cast<RowHeader*>(outbound_.data());
   // acquire: pairs with the release in begin() of the peer.
   if (header.state.load(std::memory_order_acquire) != RowState::kWaiting) return notARow(path);
-  const LinkShape theirs = header.owner_shape;  // copied: what is checked is what is used
+  const LinkShape theirs = header.owner_shape;  // copied, so that the checked value is the used value
   HORING_TRY(checkRow(header, theirs, bytes, path));
   const bool agreed = theirs == link_.shape();
   header.sender_shape = link_.shape();
@@ -94,7 +94,7 @@ void ShmLink::giveUp() {
 
 bool ShmLink::settle() {
   SlotLinkState& state = link_.state();
-  // Before the answer: what the peer opened before it gave up it has answered, so both ends come to the same end.
+  // Read before the answer: the peer has answered what it opened before it gave up, so both ends reach the same result.
   const bool peer_gave_up = peer_.hasGivenUp(self_->rank());
   // Before anything else: a peer that leaves has written its answer first. acquire: pairs with
   // ~ShmTransport().
@@ -130,7 +130,7 @@ bool ShmLink::settle() {
   return !state.status().ok();
 }
 
-bool ShmLink::mourn() {
+bool ShmLink::failIfPeerDied() {
   if (!link_.status().ok() || !peer_.died()) return false;
   link_.state().fail(makeStatus(
       Code::kRemoteError,

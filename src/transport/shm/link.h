@@ -1,8 +1,8 @@
 #pragma once
 // One link over shared memory and its handshake.
 //
-// Each end makes the file that it receives into, then opens the peer's, writes into it that it has (or that
-// the shapes differ), and waits to be told the same. None of it blocks; settle() does what can be done.
+// Each end makes the file that it receives into, opens the peer's file, writes its answer there (mapped, or shapes differ), and waits for
+// the peer's answer. Nothing blocks; settle() makes progress.
 #include <memory>
 #include <string>
 
@@ -21,11 +21,11 @@ struct ShmSelf {
   ShmAddress address;
   // Receives the first error of any link.
   Status first_error;
-  // Of which this rank opens nothing more, as its peers read it.
+  // The peers whose files this rank opens no more; peers read it.
   RankBits* given_up = nullptr;
   Rights rights;
 
-  // Than when it was made: peers' files, or this rank's for them, may be out of reach.
+  // Whether the rights have changed since it was made: files of peers, or of this rank for peers, may be inaccessible.
   bool hasOtherRights() const { return Rights() != rights; }
 
   int rank() const { return address.rank; }
@@ -38,13 +38,13 @@ class ShmLink {
                                                 int number);
 
   SlotLink& link() { return link_; }
-  // Drives the handshake; true once it is over, for good or bad, or given up.
+  // Drives the handshake; true once it has succeeded, failed, or been given up.
   bool settle();
   // Fails the link if the peer's process has died; true if it has just been found dead.
-  bool mourn();
+  bool failIfPeerDied();
   // Wakes the peer.
   void ring() const { peer_.button().press(); }
-  // Whether that memory did not fit into the directory.
+  // Whether the memory is a memfd, since it did not fit into the directory.
   bool isElsewhere() const { return inbound_.is_elsewhere; }
   // Shared memory made by this rank.
   uint64_t memoryBytes() const { return inbound_.map.bytes(); }
@@ -57,9 +57,9 @@ class ShmLink {
         inbound_(std::move(inbound)) {}
   // Maps the peer's row if it is there. False: not yet.
   Result<bool> openOutbound();
-  // When the ends reach each other no longer.
+  // Gives the link up when the ends can no longer open each other's files.
   void giveUp();
-  // What the peer wrote into our row; kWaiting while it has not.
+  // The peer's answer in this rank's row; kWaiting: none yet.
   RowState answer() const;
   RowHeader& inboundHeader() const { return *reinterpret_cast<RowHeader*>(inbound_.map.data()); }
 

@@ -5,19 +5,40 @@
 
 #include <cctype>
 #include <cerrno>
+#include <map>
+#include <mutex>
 #include <new>
 #include <utility>
 
 #include "base/hex.h"
+#include "base/per_process.h"
 #include "transport/link_shape.h"
+#include "transport/shm/bell.h"
 #include "transport/shm/link.h"
 
 namespace horing {
 namespace {
 
-constexpr uint32_t kPollsPerLook = 1024;  // of progress(), before it looks at the clock
+constexpr uint32_t kPollsPerLook = 1024;  // polls of progress() between readings of the clock
 
-// The nonce makes it unguessable, and another one than those of all other jobs, living or dead, whatever they have in common.
+// Limits scans: a process with hundreds of groups would scan the files of all of them for each.
+constexpr int64_t kOrphanLookNs = 1'000'000'000;
+struct OrphanLooks {
+  std::mutex mutex;
+  std::map<std::string, int64_t> ns;  // by directory
+};
+
+bool looksForOrphans(const std::string& directory, const Clock& clock) {
+  auto& looks = perProcess<OrphanLooks>();
+  const std::lock_guard lock(looks.mutex);
+  const int64_t now_ns = clock.nowNs();
+  const auto [last, is_first] = looks.ns.try_emplace(directory, now_ns);
+  if (!is_first && now_ns >= last->second && now_ns - last->second < kOrphanLookNs) return false;
+  last->second = now_ns;
+  return true;
+}
+
+// The nonce makes the stem unguessable and unique among all jobs.
 std::string makeStem(const ShmOptions& options, const ShmNonce& nonce) {
   std::string stem = "horing-";
   for (const char c : options.job.substr(0, kMaxShmJobBytes)) {
@@ -28,12 +49,10 @@ std::string makeStem(const ShmOptions& options, const ShmNonce& nonce) {
 
 class ShmTransport final : public Transport {
  public:
-  ShmTransport(const ShmOptions& options, ShmSelf self, ShmFile presence, std::pair<OwnedName, Fd> bell)
+  ShmTransport(const ShmOptions& options, ShmSelf self, ShmFile presence, ShmBellShare share)
       : self_(std::move(self)),
+        share_(std::move(share)),
         presence_(std::move(presence)),
-        bell_name_(std::move(bell.first)),
-        bell_fd_(std::move(bell.second)),
-        bell_(&page().bell, bell_fd_.get()),
         clock_(options.clock),
         log_(options.log),
         creator_(::getpid()) {
@@ -44,33 +63,37 @@ class ShmTransport final : public Transport {
   const char* name() const override { return "shm"; }
   std::vector<std::byte> address() const override { return encodeShmAddress(self_.address); }
   bool canReach(std::span<const std::byte> peer_address) const override;
+  std::string whyUnreachable(std::span<const std::byte>) const override { return {}; }
   Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
                         int number) override;
   Status progress() override;
   void beginWait() override;
-  int waitFd() const override { return bell_.fd(); }
-  void endWait() override { bell_.endWait(); }
+  int waitFd() const override { return bell_fd_; }
+  void endWait() override {
+    if (bell_fd_ >= 0) share_.bell().endWait(&page().bell);
+  }
   uint64_t memoryBytes() const override;
+  bool takesSlots() const override { return false; }
+  RegionAccess* regions() override { return nullptr; }
 
  private:
   PresencePage& page() const { return *reinterpret_cast<PresencePage*>(presence_.map.data()); }
-  // Looks whether peers live, if it is time to.
+  // Checks whether peers are alive, if it is due.
   void watchPeers();
-  // Whether new links would fail for what has become of this process.
+  // Whether new links would fail because this process has lost rights.
   bool hasLostRights() const;
   void sayGivenUp(int peer);
 
   ShmSelf self_;
-  // Removed last: with it gone, other files of this rank look like orphans.
+  ShmBellShare share_;
+  int bell_fd_ = -1;  // from the first link on; before that, no peer can ring
+  // Outlives the links: with it gone, other files of this rank look like orphans.
   ShmFile presence_;
-  OwnedName bell_name_;
-  Fd bell_fd_;
-  Doorbell bell_;
   const Clock* clock_;
   Log log_;
   int creator_;
   std::vector<std::unique_ptr<ShmLink>> links_;
-  std::vector<ShmLink*> pending_;  // of links_, handshake under way
+  std::vector<ShmLink*> pending_;  // links of links_ in the handshake
   bool told_of_full_directory_ = false;
   bool told_of_rights_ = false;
   uint32_t polls_ = 0;
@@ -78,11 +101,12 @@ class ShmTransport final : public Transport {
 };
 
 ShmTransport::~ShmTransport() {
-  // A forked child has a copy of this object; its parent lives on.
+  // In a forked child: the parent still uses everything.
   if (creator_ != ::getpid()) return;
   // release: pairs with the acquire in SlotLinkState::peerDeparted(), ShmLink::settle() and ShmPeer::died().
   page().departed.store(1, std::memory_order_release);
   for (const auto& link : links_) link->ring();
+  endWait();
 }
 
 bool ShmTransport::canReach(std::span<const std::byte> peer_address) const {
@@ -121,6 +145,9 @@ Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_ad
     self_.given_up->set(peer);
     sayGivenUp(peer);
     return static_cast<Link*>(nullptr);
+  }
+  if (bell_fd_ < 0) {
+    HORING_ASSIGN(bell_fd_, share_.bell().open());
   }
   HORING_ASSIGN(std::unique_ptr<ShmLink> link, ShmLink::begin(&self_, *address, shape, number));
   if (link->isElsewhere() && !std::exchange(told_of_full_directory_, true))
@@ -170,7 +197,7 @@ Status ShmTransport::progress() {
 
 void ShmTransport::beginWait() {
   watchPeers();
-  bell_.beginWait();
+  if (bell_fd_ >= 0) share_.bell().beginWait(&page().bell);
 }
 
 void ShmTransport::watchPeers() {
@@ -178,7 +205,7 @@ void ShmTransport::watchPeers() {
   if (now_ns - watched_ns_ < kShmLivenessMs * 1'000'000) return;
   watched_ns_ = now_ns;
   bool lost = false;
-  for (const auto& link : links_) lost = link->mourn() || lost;
+  for (const auto& link : links_) lost = link->failIfPeerDied() || lost;
   if (lost) removeOrphans(self_.directory);
 }
 
@@ -216,7 +243,8 @@ Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options) {
   }
   const std::string stem = makeStem(options, self.address.nonce);
   stem.copy(self.address.stem.data(), self.address.stem.size() - 1);
-  if (const int orphans = removeOrphans(options.directory); orphans > 0) {
+  const bool looks = looksForOrphans(options.directory, *options.clock);
+  if (const int orphans = looks ? removeOrphans(options.directory) : 0; orphans > 0) {
     options.log.info("shm", "removed %d files of dead processes from %s", orphans, options.directory.c_str());
   }
   HORING_ASSIGN(ShmFile presence, createPresenceFile(self.path(".rank"), kPresenceBytes,
@@ -227,9 +255,10 @@ Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options) {
   page->rank = options.rank;
   page->pid = ::getpid();
   page->is_made.store(1, std::memory_order_release);
-  HORING_ASSIGN(auto bell, createBell(self.path(".bell")));
+  HORING_ASSIGN(ShmBellShare share, ShmBellShare::take(options.directory, options.job));
+  share.bell().stem().copy(self.address.bell_stem.data(), self.address.bell_stem.size() - 1);
   return std::unique_ptr<Transport>(
-      std::make_unique<ShmTransport>(options, std::move(self), std::move(presence), std::move(bell)));
+      std::make_unique<ShmTransport>(options, std::move(self), std::move(presence), std::move(share)));
 }
 
 }  // namespace horing

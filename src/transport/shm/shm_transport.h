@@ -15,22 +15,21 @@ inline constexpr size_t kMaxShmJobBytes = 32;
 
 struct ShmOptions {
   std::string directory = "/dev/shm";  // absolute
-  std::string job = "job";             // part of file names; what is not a letter or digit becomes '_'
+  std::string job = "job";  // part of file names; other characters than letters and digits become '_'
   int rank = 0;
-  const Clock* clock = nullptr;  // must outlive the transport; for how often peers are checked to be alive
+  const Clock* clock = nullptr;  // must outlive the transport; for the interval of liveness checks
   Log log = Log();
 };
 
-// Makes this rank known in the directory. Fails when the directory cannot be used, naming it and why.
+// Publishes this rank in the directory. Fails if the directory cannot be used, with its name and the cause.
 //
-// Files of jobs that were killed are removed from the directory (those of the same user whose creator is
-// gone). Besides the contract of Transport: a peer whose process has died makes its link fail with
-// kRemoteError, found within about kShmLivenessMs of progress() or beginWait() calls.
+// Removes files of killed jobs of the same user from the directory. Besides the contract of Transport: a peer whose process has died makes
+// its link fail with kRemoteError, found within about kShmLivenessMs of progress() or beginWait() calls.
 Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options);
 
 inline constexpr int64_t kShmLivenessMs = 100;
 
-// Removes what killed processes of this user left in the directory; how many files. Every new transport does so; this is
+// Removes files of killed processes of this user from the directory; returns their number. Every new transport does so; this function is
 // for a launcher, after its last rank has ended.
 int removeShmLeftovers(const std::string& directory);
 

@@ -1,17 +1,16 @@
 #pragma once
-// Lets a rank sleep until a peer has something for it.
+// Lets a rank sleep until a peer has posted something for it.
 //
-// A flag in memory that the peers can reach, and a file descriptor on which the rank blocks and to which
-// peers write: an eventfd between threads, a FIFO between processes. No wake-up is lost, by Dekker's
-// argument: the waiter sets the flag, fences and looks at its queues; the poster publishes, fences and looks
-// at the flag. The fences are in one order, so at least one of them sees what the other wrote. A wake-up too
-// many is possible and harmless.
+// A flag in memory shared with the peers, and a file descriptor on which the rank blocks and to which peers write: an eventfd between
+// threads, a FIFO between processes. No wake-up is lost, by Dekker's argument: the waiter sets the flag, fences and checks its queues; the
+// poster publishes, fences and checks the flag. The fences are totally ordered, so at least one side sees the other's write. A spurious
+// wake-up is possible and harmless.
 #include <atomic>
 #include <cstdint>
 
 namespace horing {
 
-// In memory that the peers can reach, on a line of its own.
+// In memory shared with the peers, on a separate cache line.
 struct DoorbellFlag {
   // 1 while the owner sleeps or is about to. Set by the owner, cleared by the owner or by the peer that wakes
   // it.
@@ -19,14 +18,14 @@ struct DoorbellFlag {
 };
 static_assert(sizeof(DoorbellFlag) == 64);
 
-// The owner's side. A value: flag and descriptor belong to somebody else and must outlive it. One thread.
+// The owner's side. A value: flag and descriptor are borrowed and must outlive it. One thread.
 class Doorbell {
  public:
   Doorbell(DoorbellFlag* flag, int fd) : flag_(flag), fd_(fd) {}
 
-  // From here on peers ring. Then look once more at what they may have posted, and only then block on fd().
+  // From here on peers ring. Then check the queues once more, and only then block on fd().
   void beginWait();
-  // Stops the ringing and swallows what was rung.
+  // Stops peers from ringing, and drains pending wake-ups.
   void endWait();
   // Becomes readable when rung.
   int fd() const { return fd_; }

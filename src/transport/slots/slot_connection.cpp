@@ -19,14 +19,14 @@ void SlotLinkState::failDeparted() {
 }
 
 bool SlotSender::look() {
-  // Before the counter: a peer that leaves returns its last credits first.
+  // Read before the counter: a peer returns its last credits before it leaves.
   const bool departed = state_->peerDeparted();
   // acquire: pairs with the release in SlotReceiver::release().
   const uint64_t tail = queue_.header->tail.load(std::memory_order_acquire);
   const uint64_t in_flight = head_ - tail;
   if (in_flight > queue_.count) {
     state_->fail(makeStatus(Code::kRemoteError,
-                            "rank %d, link to rank %d, channel %d: the peer says it released %" PRIu64
+                            "rank %d, link to rank %d, channel %d: the peer reports that it released %" PRIu64
                             " messages of %" PRIu64 " posted over %u slots: its memory is damaged",
                             state_->rank(), state_->peer(), channel_, tail, head_, queue_.count));
     return false;
@@ -38,7 +38,7 @@ bool SlotSender::look() {
 }
 
 bool SlotReceiver::look() {
-  // Before the message: a peer that leaves posts its last one first.
+  // Read before the message: a peer posts its last message before it leaves.
   const bool departed = state_->peerDeparted();
   const auto* slot = reinterpret_cast<const SlotHeader*>(slot_);
   // acquire: pairs with the release in SlotSender::post().

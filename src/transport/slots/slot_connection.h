@@ -1,5 +1,5 @@
 #pragma once
-// Sender and Receiver over a SlotQueue: a few nanoseconds a call and one fence a message.
+// Sender and Receiver over a SlotQueue: a few nanoseconds per call and one fence per message.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "transport/shared_slots.h"
 #include "transport/slots/doorbell.h"
 #include "transport/slots/reader_distance.h"
 #include "transport/slots/slot_queue.h"
@@ -15,7 +16,7 @@
 
 namespace horing {
 
-// What the connections of one link share: who the peer is, which of its links this is, whether it has left, and the first error.
+// Shared by the connections of one link: the peer, the link's number, whether the peer has left, and the first error.
 class SlotLinkState {
  public:
   // `transport_status` receives the first error too; it must outlive this.
@@ -29,13 +30,13 @@ class SlotLinkState {
   // The first error stays.
   void fail(Status error);
 
-  // `departed` is set by the peer after the last thing it did; it must outlive this.
+  // `departed`: set by the peer as its last write; must outlive this object.
   void watch(const std::atomic<uint32_t>* departed) { departed_ = departed; }
   bool peerDeparted() const {
-    // acquire: pairs with the release by which the peer leaves, so that its last message is seen before this.
+    // acquire: pairs with the peer's release when it leaves, so that its last message is visible first.
     return departed_ != nullptr && departed_->load(std::memory_order_acquire) != 0;
   }
-  // The error of asking a peer that has left for something that it will never give.
+  // Fails with the error for needing something from a peer that has left.
   void failDeparted();
 
  private:
@@ -47,15 +48,14 @@ class SlotLinkState {
   const std::atomic<uint32_t>* departed_ = nullptr;
 };
 
-// What is shorter comes from cache to cache sooner than it would leave.
+// Shorter messages move from cache to cache sooner than their lines would be evicted.
 inline constexpr uint32_t kRoamingBytes = 2048;
 
-// A connection whose slots are memory that both ends reach. Everything posted has arrived: flushed() is
-// always true. After an error (a counter that cannot be, a peer that left with our credits) no more slots are
-// to be had.
-class SlotSender final : public Sender {
+// A connection with slots in memory that both ends access. Everything posted has arrived: flushed() is always true. After an error (an
+// invalid counter, a peer that left without returning credits) there are no more free slots.
+class SlotSender final : public Sender, public SharedSlotsSender {
  public:
-  // `first`: where the queue's counters started.
+  // `first`: the start of the queue's counters.
   SlotSender(const SlotQueue& queue, DoorbellButton bell, SlotLinkState* state, int channel,
              uint64_t first = 0)
       : queue_(queue),
@@ -67,12 +67,12 @@ class SlotSender final : public Sender {
         state_(state),
         channel_(channel) {}
 
-  std::byte* tryAcquire() override { return tryAcquireFor(queue_.rows[0].bytes); }
-  std::byte* tryAcquireFor(uint32_t bytes) override {
+  std::byte* tryAcquire(uint32_t bytes) override {
     if (head_ - tail_ >= queue_.count && !look()) return nullptr;
     place_ = bytes <= kInlineBytes ? kIsInline : 0;
     if (place_) return slot_ + offsetof(SlotHeader, small);
-    if (bytes <= queue_.rows[size_].bytes) [[likely]]
+    // A slot of the largest size, 0, fits a message of any length.
+    if (bytes <= queue_.rows[size_].bytes || size_ == 0) [[likely]]
       return slot_ + sizeof(SlotHeader);
     place_ = kIsElsewhere;
     data_size_ = roams_ ? queue_.sizeFor(bytes) : 0;
@@ -90,7 +90,7 @@ class SlotSender final : public Sender {
     slot->bytes.store(bytes | place_, std::memory_order_relaxed);  // ordered by sequence
     if (place_ == kIsElsewhere)
       slot->data.store(take(data_size_), std::memory_order_relaxed);  // ordered by sequence
-    // Of what roams, the next message is likely to be as long.
+    // When roaming, the next message is likely to have the same length.
     size_ = roams_ && bytes >= kRoamingBytes ? queue_.sizeFor(bytes) : 0;
     const uint16_t next = take(size_);
     slot->next.store(next, std::memory_order_relaxed);  // ordered by sequence
@@ -101,15 +101,20 @@ class SlotSender final : public Sender {
     bell_.press();
   }
   bool flushed() const override { return true; }
-  // Messages are timed for those who ask.
+  // Messages are timed only for callers of readerIsFar().
   bool readerIsFar() override {
     is_asked_ = true;
     return distance_.isFar();
   }
-  void roam(bool far) override { roams_ = far; }
+  void roam(bool all) override { roams_ = all; }
+
+  LandingSender* landings() override { return nullptr; }
+  LentSender* lent() override { return nullptr; }
+  CallersSlotsSender* callersSlots() override { return nullptr; }
+  SharedSlotsSender* sharedSlots() override { return this; }
 
  private:
-  // The next slot of that size: in turn, so that one is used again after as many messages as may be in use at a time, or more.
+  // The next slot of that size, in turn, so that a slot is reused only after at least as many messages as may be in use.
   uint16_t take(size_t size) {
     const SlotRow& row = queue_.rows[size];
     const uint32_t number = due_[size];
@@ -118,30 +123,29 @@ class SlotSender final : public Sender {
   }
   // Reads the peer's counter. True if there is a free slot.
   bool look();
-  // When all that this thread stored has left it.
+  // The time at which all stores of this thread have drained.
   static int64_t drainedNs() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return SteadyClock().nowNs();
   }
 
   SlotQueue queue_;
-  std::byte* slot_;  // of the next message
+  std::byte* slot_;  // the slot of the next message
   uint64_t head_;
-  uint64_t tail_;                                // as last seen
-  size_t size_ = 0;                              // of that slot, as a place in SlotQueue::rows
+  uint64_t tail_;                                // the last value read
+  size_t size_ = 0;                              // size of that slot, an index into SlotQueue::rows
   std::array<uint32_t, SlotQueue::kSizes> due_;  // the next slot of each size
-  bool roams_ = false;                           // goes through smaller slots, where messages fit them
-  uint32_t place_ = 0;                           // of what was acquired: a flag of SlotHeader::bytes
-  size_t data_size_ = 0;                         // where kIsElsewhere
+  bool roams_ = false;                           // uses smaller slots for messages that fit
+  uint32_t place_ = 0;                           // of the acquired slot: a flag of SlotHeader::bytes
+  size_t data_size_ = 0;                         // if kIsElsewhere
   ReaderDistance distance_;
-  bool is_asked_ = false;  // how far the reader is, since the last message
+  bool is_asked_ = false;  // readerIsFar() was called since the last message
   DoorbellButton bell_;
   SlotLinkState* state_;
   int channel_;
 };
 
-// The other end. After an error (a counter or a length that cannot be, a peer that left) nothing more
-// arrives.
+// The receiving end. After an error (an invalid counter or length, a peer that left) nothing more arrives.
 class SlotReceiver final : public Receiver {
  public:
   SlotReceiver(const SlotQueue& queue, DoorbellButton bell, SlotLinkState* state, int channel,
@@ -155,7 +159,7 @@ class SlotReceiver final : public Receiver {
   void release() override {
     HORING_CHECK(shown_);
     shown_ = false;
-    // release: pairs with the acquire in SlotSender::look(); our reads of the slot come before its next use.
+    // release: pairs with the acquire in SlotSender::look(); reads of the slot complete before its reuse.
     queue_.header->tail.store(++tail_, std::memory_order_release);
     number_ = next_;
     slot_ = queue_.slot(number_);
@@ -163,18 +167,22 @@ class SlotReceiver final : public Receiver {
   }
   bool flushed() const override { return true; }
 
+  LandingReceiver* landings() override { return nullptr; }
+  LentReceiver* lent() override { return nullptr; }
+  CallersSlotsReceiver* callersSlots() override { return nullptr; }
+
  private:
-  // Whether the next message is there.
+  // Whether the next message has arrived.
   bool look();
-  // Whether there is a slot of that number; an error if not.
+  // Whether a slot of that number exists; fails the link if not.
   bool isThere(uint32_t number);
-  // Checks the oldest message and describes it; nullptr if it is broken.
+  // Checks and returns the oldest message; nullptr if it is invalid.
   const Message* show();
 
   SlotQueue queue_;
-  std::byte* slot_;  // where the header of the oldest message is
+  std::byte* slot_;  // the header of the oldest message
   uint32_t number_ = 0;
-  uint32_t next_ = 0;  // of the one after that which is shown
+  uint32_t next_ = 0;  // the slot of the message after the shown one
   uint64_t tail_;
   bool shown_ = false;
   Message message_;

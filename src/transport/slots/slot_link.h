@@ -10,7 +10,7 @@
 
 namespace horing {
 
-// What a link is made of once both ends are there. All of it must outlive the link.
+// The parts of a link once both ends are ready. All must outlive the link.
 struct SlotLinkParts {
   std::byte* inbound = nullptr;   // peer to this rank: `channels` queues, slotQueuePitch() apart
   std::byte* outbound = nullptr;  // this rank to peer

@@ -9,18 +9,18 @@ namespace horing {
 
 namespace {
 
-// Slots of `slot_bytes` that are cut into those of each smaller size, of so many that `room` pays for.
+// The number of full-size slots to cut into each smaller size, within `room`.
 std::array<uint32_t, SlotQueue::kSizes> sharesOf(const LinkShape& shape) {
   const uint32_t spare = std::max(shape.room, shape.slots) - shape.slots;
-  // Fewer than may be in use would be written again while they are.
+  // With fewer slots than may be in use, a slot would be rewritten while in use.
   const uint32_t least_halves = (shape.slots + 1) / 2, least_quarters = (shape.slots + 3) / 4;
   if (spare < least_halves + least_quarters) return {shape.slots, 0, 0};
-  // Most of what goes through slots comes in small messages, or else in so many that they stay with few slots.
+  // Most traffic through slots is small messages, or streams that use few slots.
   const uint32_t halves = std::max(spare / 4, least_halves);
   return {shape.slots, halves, spare - halves};
 }
 
-// Without its memory.
+// The queue without memory.
 SlotQueue shapeOf(const LinkShape& shape) {
   SlotQueue queue;
   queue.count = shape.slots;
@@ -49,7 +49,7 @@ uint64_t slotQueuePitch(const LinkShape& shape) {
 void formatSlotQueue(std::byte* memory, const LinkShape& shape, uint64_t first) {
   HORING_CHECK_EQ(reinterpret_cast<uintptr_t>(memory) % alignof(SlotQueueHeader), 0u);
   auto* header = new (memory) SlotQueueHeader;
-  // relaxed: whoever hands the memory to the sending side publishes it.
+  // relaxed: handing the memory to the sending side publishes it.
   header->tail.store(first, std::memory_order_relaxed);
   const SlotQueue queue = viewSlotQueue(memory, shape);
   for (uint32_t number = 0; number < queue.all; ++number)

@@ -11,18 +11,18 @@ namespace horing::tcp {
 SocketSender::SocketSender(SocketLink& link, int channel, std::byte* slots)
     : link_(link), channel_(channel), slots_(slots), sent_(link.shape().slots) {}
 
-std::byte* SocketSender::tryAcquire() {
-  if (posted_ - credited_ >= sent_.size()) {
+std::byte* SocketSender::tryAcquire(uint32_t) {
+  if (sent_.full()) {
     if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
   acquired_ = true;
   has_landing_ = false;
-  return slotOf(posted_);
+  return slotOf(sent_.posted());
 }
 
 std::byte* SocketSender::tryAcquireLanding() {
-  std::byte* const slot = tryAcquire();
+  std::byte* const slot = tryAcquire(kWholeSlot);
   has_landing_ = slot != nullptr;
   return slot;
 }
@@ -32,23 +32,23 @@ bool SocketSender::sendsFrom(const std::byte* memory, uint32_t bytes) const {
 }
 
 bool SocketSender::useSlots(std::span<std::byte> memory, MemoryOf of) {
-  if (posted_ > 0 || of != MemoryOf::kHost || memory.size() != link_.slotsBytes()) return false;
+  if (sent_.posted() > 0 || of != MemoryOf::kHost || memory.size() != link_.slotsBytes()) return false;
   slots_ = memory.data();
   has_own_slots_ = false;
   return true;
 }
 
 std::byte* SocketSender::slotOf(uint64_t sequence) const {
-  return slots_ + sequence % sent_.size() * link_.shape().slot_bytes;
+  return slots_ + sent_.slotOf(sequence) * link_.shape().slot_bytes;
 }
 
 const std::byte* SocketSender::payloadOf(uint64_t sequence) const {
-  const Sent& message = at(sequence);
+  const Sent& message = sent_.at(sequence);
   return message.memory ? message.memory : slotOf(sequence);
 }
 
 FrameHeader SocketSender::headerOf(uint64_t sequence) const {
-  const Sent& message = at(sequence);
+  const Sent& message = sent_.at(sequence);
   return {.bytes = message.bytes,
           .channel = static_cast<uint16_t>(channel_),
           .kind = FrameKind::kData,
@@ -65,7 +65,7 @@ void SocketSender::post(uint32_t bytes, Tag tag) {
 
 void SocketSender::postFrom(const std::byte* memory, uint32_t bytes, Tag tag) {
   link_.moved().sent_in_place += bytes;
-  lent_before_ = posted_ + 1;
+  lent_before_ = sent_.posted() + 1;
   enqueue({.tag = tag, .memory = memory, .bytes = bytes});
 }
 
@@ -75,82 +75,42 @@ void SocketSender::enqueue(Sent message) {
   acquired_ = false;
   if (has_landing_) message.landing = ++landings_;
   const size_t stream = link_.chooseStream(message.bytes);
-  message.stream = static_cast<uint16_t>(stream);
-  at(posted_) = message;
-  ++unsent_;
-  const uint64_t sequence = posted_++;
+  message.way = static_cast<uint16_t>(stream);
+  const uint64_t sequence = sent_.post(message);
   link_.sendMessage(stream, headerOf(sequence), payloadOf(sequence));
 }
 
-void SocketSender::frameSent(uint64_t sequence) {
-  at(sequence).written = true;
-  --unsent_;
-}
-
 bool SocketSender::takeCredit(uint64_t credit) {
-  if (credit > posted_) return false;
-  for (; credited_ < credit; ++credited_) {
-    Sent& message = at(credited_);
-    if (!message.written) {
-      // While its stream is broken, another one may bring the news that it came through in time.
-      if (link_.isOpen(message.stream)) return false;
-      message.written = true;
-      --unsent_;
-    }
-    link_.messageCredited(message.stream, message.bytes);
-  }
-  return true;
-}
-
-void SocketSender::streamBroke(size_t stream) {
-  for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
-    Sent& message = at(sequence);
-    if (message.stream != stream || !message.written) continue;
-    message.written = false;
-    ++unsent_;
-  }
+  // While its stream is broken, another one may carry the acknowledgement.
+  const auto may_have_come = [this](const Sent& message) { return !link_.isOpen(message.way); };
+  return sent_.takeCredit(credit, may_have_come,
+                          [this](const Sent& message) { link_.messageCredited(message.way, message.bytes); });
 }
 
 bool SocketSender::streamBegan(size_t stream, const ChannelState& theirs) {
-  if (!takeCredit(theirs.released)) return false;
-  if (theirs.hasAnyFrom(posted_)) return false;
-  for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
-    if (at(sequence).stream != stream || at(sequence).written) continue;
-    if (theirs.has(sequence)) {
-      frameSent(sequence);
-    } else {
-      link_.queueMessage(stream, headerOf(sequence), payloadOf(sequence));
-    }
-  }
-  return true;
+  return takeCredit(theirs.released) && sent_.settle(stream, theirs, [&](uint64_t sequence) {
+    link_.queueMessage(stream, headerOf(sequence), payloadOf(sequence));
+  });
 }
 
 bool SocketSender::streamGivenUp(size_t stream, const ChannelState& theirs) {
-  if (!takeCredit(theirs.released)) return false;
-  if (theirs.hasAnyFrom(posted_)) return false;
-  for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
-    Sent& message = at(sequence);
-    if (message.stream != stream || message.written) continue;
-    if (theirs.has(sequence)) {
-      frameSent(sequence);
-      continue;
-    }
+  return takeCredit(theirs.released) && sent_.settle(stream, theirs, [&](uint64_t sequence) {
+    Sent& message = sent_.at(sequence);
     link_.messageCredited(stream, message.bytes);
-    message.stream = static_cast<uint16_t>(link_.chooseStream(message.bytes));
-    link_.sendMessage(message.stream, headerOf(sequence), payloadOf(sequence));
-  }
-  return true;
+    message.way = static_cast<uint16_t>(link_.chooseStream(message.bytes));
+    link_.sendMessage(message.way, headerOf(sequence), payloadOf(sequence));
+  });
 }
 
 bool SocketSender::withdraw(const Region& region) {
   bool moved = false;
-  if (credited_ >= lent_before_) return moved;
-  for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
-    Sent& message = at(sequence);
+  if (sent_.released() >= lent_before_) return moved;
+  for (uint64_t sequence = sent_.released(); sequence < sent_.posted(); ++sequence) {
+    Sent& message = sent_.at(sequence);
     if (!message.memory || !region.contains(message.memory, message.bytes)) continue;
     std::memcpy(slotOf(sequence), message.memory, message.bytes);
     message.memory = nullptr;
-    link_.payloadMoved(message.stream, headerOf(sequence), slotOf(sequence));
+    link_.payloadMoved(message.way, headerOf(sequence), slotOf(sequence));
     moved = true;
   }
   return moved;
@@ -189,7 +149,7 @@ void SocketReceiver::release() {
   link_.noteRelease();
 }
 
-// Of the message that was released last.
+// Of the message released last.
 void SocketReceiver::useLanding(const Slot& slot) {
   if (slot.landing != landings_used_ + 1)
     return link_.failLanding({.bytes = slot.bytes,
@@ -206,7 +166,7 @@ void SocketReceiver::useLanding(const Slot& slot) {
   }
 }
 
-// Landings in slots need no memory here: they only count.
+// Landings in slots need no memory here: they are only counted.
 bool SocketReceiver::tryLand(const Landing& landing) {
   HORING_CHECK(landing.messages > 0);
   const uint64_t first = landings_told_ + 1;
@@ -223,7 +183,7 @@ std::byte* SocketReceiver::slotOf(uint64_t sequence) const {
   return slots_ + sequence % state_.size() * link_.shape().slot_bytes;
 }
 
-// Null: in the slot. Nothing that the header says leads anywhere but to landings that are still to be used up, and into these.
+// Null: in the slot. A header can only select a landing that is still unused, so it can lead nowhere else.
 std::byte* SocketReceiver::landingOf(const FrameHeader& header) const {
   const uint64_t number = header.landing;
   if (number <= landings_used_) return nullptr;
@@ -291,7 +251,7 @@ ChannelState SocketReceiver::state() const {
   return state;
 }
 
-// To a peer that has left no credit is owed.
+// No credit is owed to a peer that has left.
 bool SocketReceiver::flushed() const {
   return credit_sent_ == released_ || link_.departed();
 }

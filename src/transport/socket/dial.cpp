@@ -7,20 +7,22 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/socket/tuning.h"
+
 namespace horing::tcp {
 
 namespace {
 constexpr int64_t kFirstPauseMs = 10;
 constexpr int64_t kLongestPauseMs = 1000;
-// A rank that is busy elsewhere accepts nothing: its queue of connections must not fill with knocks.
+// A busy rank accepts nothing: probes must not fill its queue of connections.
 constexpr int64_t kLongestKnockPauseMs = 4000;
 constexpr int64_t kNsPerMs = 1'000'000;
-// The kernel would ask again only after 1, 3, 7 s; a cable is back sooner.
+// The kernel would try again only after 1, 3, 7 s; an outage may end sooner.
 constexpr int64_t kFirstAnswerMs = 500;
 constexpr int64_t kLongestAnswerMs = 8000;
-// What was sent to prove the key, and is not acknowledged for so long, went to nobody.
+// Handshake bytes without an acknowledgement for this long are lost.
 constexpr int kUnansweredMs = 5000;
-// Where a process listened before and none does now: dead, or about to listen again.
+// A port that refuses: its process is dead, or about to listen again.
 constexpr int64_t kRefusedMs = 1000;
 constexpr int64_t kUnreachableMs = 10'000;
 }  // namespace
@@ -36,7 +38,7 @@ FrameHeader refusalOf(const LinkShape& mine) {
 
 Status Dial::progress() {
   const int64_t now_ns = clock_.nowNs();
-  // Neither time with a connection nor time in which nobody looked is time without an answer.
+  // Time with a connection, and time in which progress() was not called, do not count as time without an answer.
   const bool away = now_ns - looked_ns_ >= kRefusedMs * kNsPerMs;
   if (away || stage_ == Stage::kProving || stage_ == Stage::kAwaitingReady) startPatience();
   looked_ns_ = now_ns;
@@ -58,17 +60,17 @@ Status Dial::progress() {
 Status Dial::begin() {
   ++attempts_;
   ++options_.hello.attempt;
-  // What this machine refuses, such as a descriptor (ulimit -n), it would refuse again: no reason to wait for the network.
+  // An error of this machine, such as a lack of descriptors (ulimit -n), would occur again: waiting for the network is useless.
   HORING_ASSIGN(Fd opened, openSocket(options_.to.address.family));
   fd_ = WatchedFd(std::move(opened), poller_);
-  HORING_TRY(tuneSocket(fd_.get(), options_.tuning));
+  HORING_TRY(tuneSocket(fd_.get()));
   HORING_TRY(fd_.watch(kSocketEvents, *this));
   if (const Status begun = tryConnect(); !begun.ok()) rest(begun);
   return {};
 }
 
 Status Dial::tryConnect() {
-  // From the chosen interface; the port is picked at connect(), so that one port can serve several destinations.
+  // From the chosen interface; connect() picks the port, so that one port can serve several destinations.
   const int on = 1;
   ::setsockopt(fd_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   const SockAddr from = toSockAddr({.address = options_.from, .port = 0});
@@ -84,6 +86,14 @@ Status Dial::tryConnect() {
   return {};
 }
 
+void Dial::hurry() {
+  const int64_t now_ns = clock_.nowNs();
+  unanswered_ = 0;
+  pause_ms_ = 0;
+  next_attempt_ns_ = std::min(next_attempt_ns_, now_ns);
+  attempt_until_ns_ = std::min(attempt_until_ns_, now_ns + kFirstAnswerMs * kNsPerMs);
+}
+
 void Dial::setUserTimeout(int timeout_ms) {
   ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
 }
@@ -94,7 +104,7 @@ void Dial::startPatience() {
 }
 
 WatchedFd Dial::take() {
-  setUserTimeout(0);  // see tuning.cpp
+  setUserTimeout(0);  // see tuning.h
   return std::move(fd_);
 }
 
@@ -119,14 +129,14 @@ Status Dial::hopeless() const {
   return makeStatus(Code::kRemoteError, "%s", obstacle_.c_str());
 }
 
-// The peer may have taken the connection already: a reset tells it that this is not the end of this process.
+// The peer may have accepted the connection already: a reset tells it that this process goes on.
 void Dial::hangUp() {
   const linger reset{.l_onoff = 1, .l_linger = 0};
   ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   fd_.reset();
 }
 
-// Waits a little longer than last time.
+// Each wait is a little longer than the one before.
 void Dial::rest(const Status& why) {
   hangUp();
   handshake_.reset();
@@ -145,17 +155,16 @@ Status Dial::connectFailed(int error) {
   reached_ns_ = clock_.nowNs();  // the machine answers
   if (refused_from_ns_ == INT64_MAX) {
     refused_from_ns_ = reached_ns_;
-    pause_ms_ = 0;  // soon again
+    pause_ms_ = 0;  // try again soon
   }
   return systemError(error, "connect");
 }
 
-// A kernel drops those who connect while its process has accepted none for so long that its queue is full; but to a datagram that
-// nobody there wants it answers as ever. So silence is told apart from that of a machine that is gone or cut off.
+// A kernel drops connection attempts when the accept queue of a process is full, but it still answers a datagram to a closed port.
+// So a busy process can be told from a machine that is gone or cut off.
 void Dial::askMachine() {
-  const bool v6 = options_.to.address.isV6();
-  question_.reset(::socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const SockAddr from = toSockAddr({.address = options_.from, .port = 0}), to = toSockAddr(options_.to);
+  question_.reset(::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const bool asked = question_.valid() && ::bind(question_.get(), from.get(), from.length) == 0 &&
                      ::connect(question_.get(), to.get(), to.length) == 0 &&
                      ::send(question_.get(), nullptr, 0, MSG_DONTWAIT) == 0;
@@ -175,10 +184,7 @@ void Dial::checkConnected() {
     unanswered_ = 0;
     return rest(connectFailed(error));
   }
-  sockaddr_storage peer;
-  length = sizeof peer;
-  if (::getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&peer), &length) != 0)
-    return;  // not connected yet
+  if (peerEndpoint(fd_.get()).port == 0) return;  // not connected yet
   unanswered_ = 0;
   startPatience();
   if (options_.purpose == DialOptions::Purpose::kKnock) {

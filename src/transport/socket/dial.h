@@ -1,7 +1,7 @@
 #pragma once
-// The connecting end of one stream, until the link takes it over: connect, prove, wait for the peer to be ready; again
-// and again until it works or cannot. The accepting end of a stream that broke only knocks: it connects and hangs up, to
-// know whether somebody is there who might come.
+// The connecting end of one stream, until the link takes it over: connect, prove the key, wait until the peer is ready, and retry
+// until it works or cannot. The accepting end of a broken stream only probes: it connects and hangs up, to learn whether the peer
+// is alive.
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,10 +10,9 @@
 #include "base/auth.h"
 #include "base/clock.h"
 #include "base/listener.h"
+#include "base/proof.h"
 #include "transport/link_shape.h"
 #include "transport/socket/poller.h"
-#include "transport/socket/proof.h"
-#include "transport/socket/tuning.h"
 #include "transport/socket/wire.h"
 
 namespace horing::tcp {
@@ -25,7 +24,6 @@ struct DialOptions {
   ConnectorHello hello;
   Address from;  // of this rank's interface
   Endpoint to;
-  SocketTuning tuning;
   std::function<bool()> deaths_are_told;  // see SocketOptions
 };
 
@@ -40,21 +38,23 @@ class Dial final : public PollTarget {
         reached_ns_(clock.nowNs()) {}
   ~Dial() override { hangUp(); }
 
-  // Goes on as far as possible. An error is final: trying again would not help.
+  // Continues as far as possible. An error is final: trying again would not help.
   Status progress();
-  // The peer is ready; take the connection.
+  // The peer has just answered on another path: the growing pauses start anew.
+  void hurry();
+  // The peer is ready; takes the connection.
   bool ready() const { return stage_ == Stage::kReady; }
   WatchedFd take();
   // Counts the attempts of all dials of this stream.
   uint32_t attempt() const { return options_.hello.attempt; }
-  // Not ok when nobody seems to be there any more: refused, unless deaths are told, or no answer at all, for too long. For links
-  // that were there.
+  // Not ok when the peer seems to have ended: refused (unless deaths are told), or no answer at all, for too long. For links that
+  // were open before.
   Status hopeless() const;
-  // For how long nobody has answered at the address, or has refused, in a row; for ever where somebody else answers.
+  // How long the address has not answered, or has refused, in a row; for ever if another process answers there.
   int64_t silentMs() const;
-  // For how long the machine there has not answered at all.
+  // How long the machine at the address has not answered at all.
   int64_t unreachableMs() const;
-  // Not ok: who answers there is not the peer, such as another machine with that address.
+  // Not ok: another process answers there, for example on another machine with that address.
   const Status& misled() const { return misled_; }
   // Why it is not ready yet.
   const std::string& obstacle() const { return obstacle_; }
@@ -64,7 +64,7 @@ class Dial final : public PollTarget {
  private:
   enum class Stage : uint8_t { kResting, kConnecting, kProving, kAwaitingReady, kReady, kMisled };
 
-  // Errors: those of this machine, which are final.
+  // Errors of this machine, which are final.
   Status begin();
   Status tryConnect();
   void hangUp();
@@ -92,17 +92,17 @@ class Dial final : public PollTarget {
   int64_t next_attempt_ns_;
   int64_t pause_ms_ = 0;
   int attempts_ = 0;
-  int unanswered_ = 0;                   // the last of them, in a row
-  int64_t attempt_until_ns_ = 0;         // of one that is connecting
-  int64_t looked_ns_;                    // when progress() was called last
-  Fd question_;                          // see askMachine()
-  int64_t reached_ns_;                   // when patience with silence began
-  int64_t refused_from_ns_ = INT64_MAX;  // the first of the refusals in a row; INT64_MAX: there was none
+  int unanswered_ = 0;                   // the latest attempts, in a row
+  int64_t attempt_until_ns_ = 0;         // of the attempt in progress
+  int64_t looked_ns_;                    // the last call of progress()
+  Fd question_;                          // the datagram of askMachine()
+  int64_t reached_ns_;                   // start of the present silence
+  int64_t refused_from_ns_ = INT64_MAX;  // first of the refusals in a row; INT64_MAX: none
   Status misled_;
   std::string obstacle_ = "not tried yet";
 };
 
-// The frame by which an acceptor tells a connector that its link has another shape.
+// The frame with which an acceptor tells a connector that its link has another shape.
 FrameHeader refusalOf(const LinkShape& mine);
 
 }  // namespace horing::tcp

@@ -41,7 +41,7 @@ std::string listText(const std::vector<Interface>& interfaces) {
   return text.empty() ? "none" : text;
 }
 
-// Bridges, but for one that the way out of this machine is by: virtual machines and containers have those.
+// Bridges, as virtual machines and containers have them, except one that carries the default route.
 std::set<std::string> privateBridges(const ifaddrs* list) {
   std::set<std::string> bridges;
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -65,13 +65,13 @@ std::set<std::string> privateBridges(const ifaddrs* list) {
   return bridges;
 }
 
-// 1: it is likely to lead somewhere; 3: it is not.
+// Rank by likelihood that the address leads somewhere: 1 is best, 3 is worst.
 size_t expectation(const Interface& interface) {
   if (interface.loopback || !interface.has_carrier) return 3;
   return interface.on_loopback ? 2 : 1;
 }
 
-// Whether the interface of this link-local address has another one of such a family.
+// Whether the interface of this link-local address has a routable address of such a family.
 bool hasBetter(const std::vector<Interface>& all, const Interface& of, std::string_view family) {
   return std::any_of(all.begin(), all.end(), [&](const Interface& other) {
     return other.name == of.name && !other.address.isLinkLocal() &&
@@ -170,7 +170,7 @@ Result<std::vector<Interface>> listInterfaces() {
 Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& all, std::string_view selection,
                                                 std::string_view family) {
   HORING_ASSIGN(const InterfaceSelection wanted, InterfaceSelection::parse(selection));
-  // What is used only where there is nothing better, each kind for itself.
+  // Fallbacks, used only if there is nothing better, one kind after the other.
   std::array<std::vector<Interface>, 4> kinds;
   for (const Interface& candidate : all) {
     if (family != "any" && candidate.address.isV6() != (family == "ipv6")) continue;
@@ -187,7 +187,7 @@ Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& al
     return makeStatus(
         Code::kInvalidArgument,
         "HORING_SOCKET_IFNAME=%.*s and HORING_SOCKET_FAMILY=%.*s choose no interface of this machine; "
-        "those that are up: %s",
+        "interfaces that are up: %s",
         static_cast<int>(selection.size()), selection.data(), static_cast<int>(family.size()), family.data(),
         listText(all).c_str());
   return inOrder(*best);

@@ -1,10 +1,10 @@
 #pragma once
-// The memory that callers have lent (Transport::lend) and a process can read and write.
+// The memory that callers have lent (RegionAccess::lend) and that this process can read and write.
 #include <algorithm>
 #include <vector>
 
 #include "base/check.h"
-#include "transport/transport.h"
+#include "transport/lent_memory.h"
 
 namespace horing::tcp {
 
@@ -18,7 +18,7 @@ class LentMemory {
       held_.push_back({region, 1});
     }
   }
-  // True: nobody lends it any more.
+  // True: no caller lends it any more.
   bool takeBack(const Region& region) {
     if (region.ofGpu()) return false;
     const auto held = find(region.id);

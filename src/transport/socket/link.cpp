@@ -4,14 +4,15 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "transport/socket/tuning.h"
 
 namespace horing::tcp {
 
 namespace {
 constexpr size_t kAlignment = 64;
-// What one stream may read before others have their turn and the caller sees what came, while it is still in the cache.
+// The most that one stream reads before the next stream's turn, so that the caller sees the data while it is in the cache.
 constexpr size_t kReadBudgetBytes = 1u << 20;
-// From this much on, posted messages are written at once; smaller ones wait for progress(), to share system calls.
+// From this size on, posted messages are written at once; smaller ones wait for progress(), to share system calls.
 constexpr size_t kEagerBytes = 32768;
 }  // namespace
 
@@ -24,7 +25,7 @@ SocketLink::SocketLink(LinkOptions options)
       streams_(options_.stream_names.size()),
       used_streams_(std::min(options_.wanted, options_.stream_names.size())),
       missing_streams_(used_streams_) {
-  for (size_t i = used_streams_; i < streams_.size(); ++i) streams_[i].use = Use::kReserve;
+  for (size_t i = used_streams_; i < streams_.size(); ++i) streams_[i].state = StreamState::kReserve;
   const size_t queue_bytes = slotsBytes();
   const auto channels = static_cast<size_t>(shape().channels);
   slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, 2 * channels * queue_bytes)));
@@ -44,7 +45,7 @@ SocketLink::SocketLink(LinkOptions options)
 
 uint64_t SocketLink::memoryBytes() const {
   uint64_t bytes = sizeof *this;
-  // Of slots that are the caller's nothing is touched.
+  // The caller's own slots are not touched.
   for (const auto& channel : channels_)
     bytes +=
         (uint64_t{channel->sender.hasOwnSlots()} + uint64_t{channel->receiver.hasOwnSlots()}) * slotsBytes();
@@ -67,18 +68,14 @@ std::string SocketLink::describe() const {
 
 void SocketLink::attach(size_t number, WatchedFd fd, uint32_t attempt) {
   Stream& stream = streams_[number];
-  if (stream.use == Use::kReserve) {
-    stream.use = Use::kWanted;
-    ++missing_streams_;
-    used_streams_ = streams_.size();
-  }
+  if (stream.state == StreamState::kReserve) used_streams_ = streams_.size();
   if (stream.tcp) drop(number);
   stream.attempt = attempt;
-  // Per channel: all slots and one frame of credit; for each other stream, that it is given up; a ready, a state and a goodbye.
+  // The most frames that can be queued: per channel all slots and one credit; for each other stream the report that it is given up;
+  // a ready, a state and a goodbye.
   const size_t frames = static_cast<size_t>(shape().channels) * (shape().slots + 1) + streams_.size() + 3;
   stream.tcp = std::make_unique<SocketStream>(std::move(fd), static_cast<FrameSink&>(*this), number, frames);
-  --missing_streams_;
-  noteComplete();
+  enter(stream, StreamState::kAttached);
   if (Status watched = stream.tcp->watch(); !watched.ok()) return fail(watched);
   if (options_.rank > options_.peer)
     stream.tcp->enqueue({.bytes = 0, .channel = 0, .kind = FrameKind::kReady}, nullptr);
@@ -88,8 +85,12 @@ void SocketLink::attach(size_t number, WatchedFd fd, uint32_t attempt) {
                       state.data());
 }
 
-void SocketLink::noteComplete() {
-  if (missing_streams_ == 0) established_ = true;
+void SocketLink::enter(Stream& stream, StreamState next) {
+  HORING_CHECK(mayFollow(stream.state, next));
+  if (stream.state == StreamState::kMissing) --missing_streams_;
+  if (next == StreamState::kMissing) ++missing_streams_;
+  stream.state = next;
+  established_ = established_ || complete();
 }
 
 std::vector<ChannelState> SocketLink::states() const {
@@ -100,25 +101,28 @@ std::vector<ChannelState> SocketLink::states() const {
 
 bool SocketLink::hasAnotherWay(size_t stream) const {
   for (size_t i = 0; i < streams_.size(); ++i)
-    if (i != stream && streams_[i].open && !streams_[i].tcp->ended()) return true;
+    if (i != stream && isOpen(i) && !streams_[i].tcp->ended()) return true;
   return false;
 }
 
-// Messages wait for the peer's answer, which says what it has of them.
+bool SocketLink::answersElsewhere(size_t stream, int64_t within_ms) const {
+  for (size_t i = 0; i < streams_.size(); ++i)
+    if (i != stream && isOpen(i) && streams_[i].tcp->silentMs() < within_ms) return true;
+  return false;
+}
+
+// Messages wait for the peer's state.
 void SocketLink::giveUp(size_t number) {
   Stream& stream = streams_[number];
-  if (stream.use == Use::kGivenUp) return;
-  if (stream.use == Use::kReserve) ++missing_streams_;
+  if (isGivenUp(number)) return;
   if (stream.tcp) drop(number);
-  stream.use = Use::kGivenUp;
+  enter(stream, StreamState::kGivenUp);
   stream.told.resize(streams_.size());
-  --missing_streams_;
-  noteComplete();
   for (size_t carrier = 0; carrier < streams_.size(); ++carrier)
     if (isOpen(carrier)) tellGivenUp(number, carrier);
 }
 
-// By every stream, for one that breaks might lose it; and again by one that opens anew. Said twice it changes nothing.
+// Sent on every stream, since a stream that breaks might lose it, and again on a stream that reopens. A second one changes nothing.
 void SocketLink::tellGivenUp(size_t number, size_t carrier) {
   std::vector<ChannelState>& state = streams_[number].told[carrier];
   state = states();
@@ -130,7 +134,7 @@ void SocketLink::tellGivenUp(size_t number, size_t carrier) {
                                  bytes.data());
 }
 
-// Forgets a connection that broke: half a message is none, and what the kernel had taken may be lost.
+// Discards the state of a broken connection: a partial message does not count, and bytes that the kernel had taken may be lost.
 void SocketLink::drop(size_t number) {
   Stream& stream = streams_[number];
   if (const FrameHeader* half = stream.tcp->incompleteFrame(); half && half->kind == FrameKind::kData)
@@ -146,9 +150,8 @@ void SocketLink::drop(size_t number) {
   credits_owed_ = true;
   stream.tcp->breakOff();
   stream.tcp.reset();
-  stream.open = false;
   stream.said_goodbye = false;
-  ++missing_streams_;
+  enter(stream, StreamState::kMissing);
 }
 
 void SocketLink::progress(Effort effort) {
@@ -161,25 +164,23 @@ void SocketLink::progress(Effort effort) {
   for (Stream& stream : streams_) {
     if (!stream.tcp) continue;
     if (!stream.tcp->queueEmpty()) stream.tcp->flush();
-    // A write that failed: what the peer said last is still to be read.
+    // After a failed write, what the peer sent last must still be read.
     if (thorough && stream.tcp->hasInput()) stream.tcp->receive(SIZE_MAX);
     ended = ended || stream.tcp->ended();
   }
   if (ended) judgeEndedStreams();
 }
 
-// A goodbye does not get through while the kernel's buffers are full of what this rank has not read, and the peer does not wait for
-// ever. So where its death would be told, an end of all streams without one is no failure either until something is needed; one alone
-// was ended by something on the way.
+// A goodbye does not get through while the kernel's buffers are full of data that this rank has not read, and the peer does not
+// wait for ever. So if the peer's death would be reported, the end of all streams without a goodbye is no failure either until
+// something is needed. The end of one stream alone was caused by the network.
 bool SocketLink::deathsAreTold() const {
   return options_.deaths_are_told && options_.deaths_are_told();
 }
 
 bool SocketLink::hasLeft(const Stream& stream) const {
   if (!stream.tcp) return false;
-  const auto ended = [](const Stream& each) {
-    return each.use != Use::kWanted || (each.tcp && each.tcp->ended());
-  };
+  const auto ended = [](const Stream& each) { return !each.isWanted() || (each.tcp && each.tcp->ended()); };
   return stream.tcp->saidGoodbye() || (stream.tcp->closedByPeer() && deathsAreTold() &&
                                        std::all_of(streams_.begin(), streams_.end(), ended));
 }
@@ -189,7 +190,7 @@ void SocketLink::judgeEndedStreams() {
   bool all_left = true;
   for (size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    if (stream.use != Use::kWanted) continue;
+    if (!stream.isWanted()) continue;
     all_left = all_left && hasLeft(stream);
     if (!stream.tcp || !stream.tcp->ended() || hasLeft(stream)) continue;
     if (stream.tcp->closedByPeer() && !deathsAreTold())
@@ -203,7 +204,7 @@ void SocketLink::judgeEndedStreams() {
     drop(i);
   }
   for (const Stream& stream : streams_)
-    if (stream.use == Use::kWanted) all_left = all_left && stream.tcp->ended();
+    if (stream.isWanted()) all_left = all_left && stream.tcp->ended();
   departed_ = all_left;
   for (size_t channel = 0; departed_ && channel < channels_.size(); ++channel)
     if (!channels_[channel]->sender.flushed()) failDeparted(static_cast<int>(channel));
@@ -211,7 +212,7 @@ void SocketLink::judgeEndedStreams() {
 
 void SocketLink::failDeparted(int channel) {
   const bool said_goodbye = std::all_of(streams_.begin(), streams_.end(), [](const Stream& stream) {
-    return stream.use != Use::kWanted || (stream.tcp && stream.tcp->saidGoodbye());
+    return !stream.isWanted() || (stream.tcp && stream.tcp->saidGoodbye());
   });
   fail(makeStatus(Code::kRemoteError, "rank %d %s while rank %d still needs it on channel %d (socket %s)",
                   options_.peer,
@@ -220,9 +221,13 @@ void SocketLink::failDeparted(int channel) {
                   options_.rank, channel, options_.stream_names.front().c_str()));
 }
 
-void SocketLink::checkAlive(int64_t silence_ms) {
-  for (Stream& stream : streams_)
-    if (stream.tcp) stream.tcp->checkAlive(silence_ms);
+void SocketLink::checkAlive(int64_t silence_ms, int64_t path_silence_ms) {
+  constexpr int kPathProbes = 2;
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    if (!streams_[i].tcp) continue;
+    const bool is_path = answersElsewhere(i, kAnsweringMs);
+    streams_[i].tcp->checkAlive({is_path ? path_silence_ms : silence_ms, is_path ? kPathProbes : kKeepCount});
+  }
 }
 
 void SocketLink::fail(Status status) {
@@ -240,13 +245,13 @@ bool SocketLink::flushed() const {
 
 bool SocketLink::leave() {
   if (!status_.ok() || departed_ || !established()) return true;
-  // Without a goodbye the peer would take this for the death of this process.
+  // Without a goodbye the peer would take the end of the stream for the death of this process.
   if (!complete()) return false;
   bool arrived = true;
   for (Stream& stream : streams_) {
     if (!stream.tcp) continue;
-    // What is to be sent again is queued when the stream opens.
-    const bool nothing_left = stream.tcp->queueEmpty() && (stream.open || flushed());
+    // Messages to send again are queued when the stream opens.
+    const bool nothing_left = stream.tcp->queueEmpty() && (stream.isOpen() || flushed());
     if (!stream.said_goodbye && !stream.tcp->ended() && nothing_left) {
       stream.tcp->enqueue({.bytes = 0, .channel = 0, .kind = FrameKind::kGoodbye}, nullptr);
       stream.tcp->flush();
@@ -258,9 +263,9 @@ bool SocketLink::leave() {
   return arrived;
 }
 
-// While one is missing, the others take what would wait for it.
+// While a stream is missing, the others take its messages.
 size_t SocketLink::leastBusyStream() const {
-  const auto grade = [&](size_t stream) { return streams_[stream].open ? 2 : wants(stream) ? 1 : 0; };
+  const auto grade = [&](size_t stream) { return isOpen(stream) ? 2 : wants(stream) ? 1 : 0; };
   size_t best = turn_ % used_streams_;
   for (size_t i = 1; i < used_streams_; ++i) {
     const size_t other = (turn_ + i) % used_streams_;
@@ -281,10 +286,10 @@ size_t SocketLink::chooseStream(uint32_t bytes) {
 }
 
 void SocketLink::sendMessage(size_t number, const FrameHeader& header, const std::byte* payload) {
-  // After an error nothing moves any more; the caller learns of it from status().
+  // After an error nothing moves; the caller learns of it from status().
   if (!status_.ok()) return;
   if (departed_) return failDeparted(header.channel);
-  // Else it is queued when the stream opens.
+  // Otherwise it is queued when the stream opens.
   if (!isOpen(number)) return;
   SocketStream& stream = *streams_[number].tcp;
   stream.enqueue(header, payload);
@@ -308,7 +313,8 @@ bool SocketLink::withdraw(const Region& region) {
   return moved;
 }
 
-// A program may have protected its memory to learn who touches it, which only its own code can tell it: that copies now.
+// A program may have protected its memory to see accesses by its own code, which the kernel's would not show: copy by code from now
+// on.
 bool SocketLink::leaveLentMemory() {
   bool moved = false;
   options_.lent->forEach([&](const Region& region) { moved |= withdraw(region); });
@@ -328,11 +334,11 @@ void SocketLink::restComesTo(int channel, uint64_t sequence, std::byte* payload)
 }
 
 void SocketLink::failLanding(const FrameHeader& message) {
-  broken(message, "a message that took the place of another");
+  broken(message, "a message that overwrites another");
 }
 
-// Credits are worth a frame of their own when the peer may soon wait for them, or when there is nothing better to do;
-// else they wait for a message of the same channel to carry them.
+// A frame for credits alone is sent only when the peer may soon wait for them, or when this rank is idle; otherwise they wait for a
+// message of the same channel.
 void SocketLink::queueCredits(Effort effort) {
   credits_owed_ = false;
   for (size_t channel = 0; channel < channels_.size(); ++channel) {
@@ -353,7 +359,7 @@ void SocketLink::queueCredits(Effort effort) {
 std::byte* SocketLink::broken(const FrameHeader& header, const char* why) {
   fail(makeStatus(
       Code::kRemoteError,
-      "rank %d broke the protocol in what it sent to rank %d (socket %s): %s (kind %u, channel %u, %u bytes, "
+      "rank %d violated the protocol in a message to rank %d (socket %s): %s (kind %u, channel %u, %u bytes, "
       "message %llu, credit %llu); this is a bug of horing or memory that was overwritten",
       options_.peer, options_.rank, options_.stream_names.front().c_str(), why,
       static_cast<unsigned>(header.kind), header.channel, header.bytes,
@@ -365,7 +371,7 @@ std::byte* SocketLink::beginFrame(size_t number, const FrameHeader& header) {
   if (header.channel >= channels_.size()) return broken(header, "no such channel");
   Stream& stream = streams_[number];
   if (header.kind == FrameKind::kState) return beginState(stream, header);
-  if (!stream.open) return broken(header, "it did not say first what it has");
+  if (!stream.isOpen()) return broken(header, "a frame before the peer's state");
   Channel& channel = *channels_[header.channel];
   if (!channel.sender.takeCredit(header.credit))
     return broken(header, "more messages acknowledged than were sent");
@@ -373,7 +379,7 @@ std::byte* SocketLink::beginFrame(size_t number, const FrameHeader& header) {
   if (header.kind == FrameKind::kData) {
     if (header.bytes > shape().slot_bytes) return broken(header, "a message larger than a slot");
     std::byte* const place = channel.receiver.reserve(header);
-    return place ? place : broken(header, "a message out of turn");
+    return place ? place : broken(header, "a message out of order");
   }
   if (header.bytes != 0) return broken(header, "a payload where there is none");
   if (header.kind != FrameKind::kCredit && header.kind != FrameKind::kGoodbye)
@@ -382,18 +388,18 @@ std::byte* SocketLink::beginFrame(size_t number, const FrameHeader& header) {
 }
 
 std::byte* SocketLink::beginState(Stream& stream, const FrameHeader& header) {
-  if (stream.open) return broken(header, "it says twice what it has");
+  if (stream.isOpen()) return broken(header, "a second state of the stream");
   if (header.bytes != channels_.size() * sizeof(ChannelState))
-    return broken(header, "it says of another number of channels what it has");
+    return broken(header, "a state of another number of channels");
   stream.theirs.resize(channels_.size());
   return std::as_writable_bytes(std::span(stream.theirs)).data();
 }
 
 std::byte* SocketLink::beginGivenUp(size_t carrier, const FrameHeader& header) {
   if (header.tag >= streams_.size() || header.tag == carrier || isGivenUp(carrier))
-    return broken(header, "it gives up a stream that there is not");
+    return broken(header, "it gives up a stream that does not exist");
   if (header.bytes != channels_.size() * sizeof(ChannelState))
-    return broken(header, "it says of another number of channels what it has");
+    return broken(header, "a state of another number of channels");
   Stream& by = streams_[carrier];
   by.theirs.resize(channels_.size());
   return std::as_writable_bytes(std::span(by.theirs)).data();
@@ -403,7 +409,7 @@ void SocketLink::endGivenUp(size_t carrier, const FrameHeader& header) {
   giveUp(header.tag);
   for (size_t channel = 0; channel < channels_.size(); ++channel) {
     if (channels_[channel]->sender.streamGivenUp(header.tag, streams_[carrier].theirs[channel])) continue;
-    broken(header, "it says that it has messages that were not sent");
+    broken(header, "a state with messages that were not sent");
     return;
   }
 }
@@ -411,10 +417,10 @@ void SocketLink::endGivenUp(size_t carrier, const FrameHeader& header) {
 void SocketLink::endState(size_t number, const FrameHeader& header) {
   for (size_t channel = 0; channel < channels_.size(); ++channel) {
     if (channels_[channel]->sender.streamBegan(number, streams_[number].theirs[channel])) continue;
-    broken(header, "it says that it has messages that were not sent");
+    broken(header, "a state with messages that were not sent");
     return;
   }
-  streams_[number].open = true;
+  enter(streams_[number], StreamState::kOpen);
   for (size_t stream = 0; stream < streams_.size(); ++stream)
     if (isGivenUp(stream)) tellGivenUp(stream, number);
 }
@@ -440,7 +446,7 @@ void SocketLink::frameSent(size_t number, const FrameHeader& header) {
   channel.receiver.noteCreditSent(header.credit);
   if (header.kind == FrameKind::kData) channel.sender.frameSent(header.sequence);
   if (header.kind == FrameKind::kCredit) channel.receiver.creditFrameSent();
-  // Released meanwhile, between this frame's making and its leaving.
+  // A credit may have been released between queueing and sending this frame.
   if (channel.receiver.released() != channel.receiver.creditSent()) credits_owed_ = true;
 }
 

@@ -13,6 +13,30 @@
 
 namespace horing::tcp {
 
+enum class StreamState : uint8_t {
+  kReserve,   // its path is tried only if all others lead nowhere
+  kMissing,   // a connection must be made
+  kAttached,  // connected; the peer has not reported its state for this stream yet
+  kOpen,      // carries messages
+  kGivenUp,   // for good
+};
+// An attached or open stream is dropped before it is replaced or given up.
+constexpr bool mayFollow(StreamState now, StreamState next) {
+  using enum StreamState;
+  switch (now) {
+    case kReserve:
+    case kMissing:
+      return next == kAttached || next == kGivenUp;
+    case kAttached:
+      return next == kOpen || next == kMissing;
+    case kOpen:
+      return next == kMissing;
+    case kGivenUp:
+      return false;
+  }
+  return false;
+}
+
 struct LinkOptions {
   int rank = 0;
   int peer = 0;
@@ -20,23 +44,22 @@ struct LinkOptions {
   LinkShape shape;
   // One per stream: "eth0 10.0.0.1 -> 10.0.0.2:4711".
   std::vector<std::string> stream_names;
-  // Streams from this number on are in reserve: for where all before them lead nowhere.
+  // Streams from this number on are in reserve, for the case that all before them lead nowhere.
   size_t wanted = SIZE_MAX;
   std::function<bool()> deaths_are_told;  // see SocketOptions
   const LentMemory* lent = nullptr;
-  DataMoved* moved = nullptr;  // adds to it
+  DataMoved* moved = nullptr;  // the counter to add to
 };
 
-// Messages of a connection are spread over the streams, each to the one with the least under way, and put in order again
-// by the slot that their number names; with one stream none of that costs anything.
+// Messages of a connection are spread over the streams, each on the one with the fewest bytes under way, and put in order again by
+// the slot that their number names; with one stream this costs nothing.
 //
-// A stream whose connection breaks is missing until attach() brings another one. Both ends then say what they have, and send
-// again what went by this stream and did not arrive: it lies in its slot still, or where its sender
-// keeps it, because no credit has come for it. The end
-// of a stream without such a break is the end of the process over there, and fails the link.
+// A stream whose connection breaks is missing until attach() brings another one. Both ends then report their state, and send again
+// the messages of this stream that did not arrive: they are still in their slots, or in their sender's memory, because no credit
+// has come for them. The end of a stream without such a break is the end of the peer's process, and fails the link.
 //
-// A path that leads nowhere, or not any more, is given up while another one works: both ends drop it, say so and what they have, and
-// what it lost goes by the others.
+// A path that leads nowhere is given up while another one works: both ends drop it and report that and their state, and other
+// streams take what it lost.
 class SocketLink final : public Link, private FrameSink {
  public:
   explicit SocketLink(LinkOptions options);
@@ -44,13 +67,14 @@ class SocketLink final : public Link, private FrameSink {
   int peer() const override { return options_.peer; }
   int number() const override { return options_.number; }
   bool established() const override { return established_; }
+  bool isMending() const override { return established_ && !complete() && status_.ok(); }
   const Status& status() const override { return status_; }
   Sender& sender(int channel) override { return channels_[static_cast<size_t>(channel)]->sender; }
   Receiver& receiver(int channel) override { return channels_[static_cast<size_t>(channel)]->receiver; }
   uint64_t memoryBytes() const override;
   std::string describe() const override;
 
-  // --- Coming up, for the first time or again. What still stands in the way of a stream, for describe().
+  // --- Coming up, for the first time or again. The obstacle of a stream, for describe().
   void noteObstacle(size_t stream, std::string obstacle) { streams_[stream].obstacle = std::move(obstacle); }
   size_t streams() const { return streams_.size(); }
   bool hasStream(size_t stream) const { return streams_[stream].tcp != nullptr; }
@@ -60,48 +84,50 @@ class SocketLink final : public Link, private FrameSink {
   // Why the last connection of a stream broke; "" if none did.
   const std::string& whyBroken(size_t stream) const { return streams_[stream].why_broken; }
   const std::string& streamName(size_t stream) const { return options_.stream_names[stream]; }
-  // Takes over a proven connection that both ends know to be meant for this link, in place of the one that is there. The
-  // accepting end tells the other through it that it is there, too.
+  // Takes over a proven connection that both ends know to be for this link, in place of the present one. The accepting end
+  // announces on it that it is ready.
   void attach(size_t stream, WatchedFd fd, uint32_t attempt);
 
-  // Whether the connection is still to be made: it is neither in reserve nor given up.
-  bool wants(size_t stream) const { return streams_[stream].use == Use::kWanted; }
-  bool isGivenUp(size_t stream) const { return streams_[stream].use == Use::kGivenUp; }
-  // Whether there is a way besides this stream: then it may be given up, for good.
+  // Whether the connection must still be made: the stream is neither in reserve nor given up.
+  bool wants(size_t stream) const { return streams_[stream].isWanted(); }
+  bool isGivenUp(size_t stream) const { return streams_[stream].state == StreamState::kGivenUp; }
+  // Whether another stream works and the peer has answered on it: then this one may be given up for good.
   bool hasAnotherWay(size_t stream) const;
+  bool answersElsewhere(size_t stream, int64_t within_ms) const;
   void giveUp(size_t stream);
 
   // --- Running.
   // Moves bytes. `thoroughly`: leave nothing undone that could be done now, since the caller is about to block.
   enum class Effort : uint8_t { kNormal, kIdle, kThorough };
   void progress(Effort effort);
-  void checkAlive(int64_t silence_ms);
-  // First error wins.
+  // Drops a stream on which the peer's machine is silent for `silence_ms`, or for `path_silence_ms` if it answers on another path.
+  void checkAlive(int64_t silence_ms, int64_t path_silence_ms);
+  // The first error is kept.
   void fail(Status status);
-  // Nothing of a region that was lent is read or written from now on. Whether messages had to be moved.
+  // Stops reading and writing a region that was lent. Whether messages had to be moved.
   bool withdraw(const Region& region);
 
-  // --- Leaving. Says goodbye to a healthy peer when everything posted has been written; to be called after progress()
-  // until it says true: all that this end said has arrived, or the link has failed. False while a stream is missing.
+  // --- Leaving. Says goodbye to a healthy peer when everything posted has been written. Call this after progress() until it
+  // returns true: all that this end sent has arrived, or the link has failed. False while a stream is missing.
   bool leave();
 
   // --- For the connections.
   const LinkShape& shape() const { return options_.shape; }
-  // Of a connection's slots.
+  // The index among a connection's slots.
   size_t slotsBytes() const { return static_cast<size_t>(shape().slots) * shape().slot_bytes; }
-  // The stream that a message of this size is to take.
+  // Chooses the stream for a message of this size.
   size_t chooseStream(uint32_t bytes);
   void sendMessage(size_t stream, const FrameHeader& header, const std::byte* payload);
   void queueMessage(size_t stream, const FrameHeader& header, const std::byte* payload) {
     streams_[stream].tcp->enqueue(header, payload);
   }
-  // The stream is there, and the peer has said what it has.
-  bool isOpen(size_t stream) const { return streams_[stream].open; }
+  // The stream is attached, and the peer has reported its state.
+  bool isOpen(size_t stream) const { return streams_[stream].isOpen(); }
   void messageCredited(size_t stream, uint32_t bytes) { streams_[stream].under_way -= bytes; }
   void noteRelease() { credits_owed_ = true; }
   const LentMemory& lentMemory() const { return *options_.lent; }
   DataMoved& moved() { return *options_.moved; }
-  // Of a message that is under way: what has not been written, or read, yet.
+  // Of a message under way: the part that has not been written, or read, yet.
   void payloadMoved(size_t stream, const FrameHeader& header, const std::byte* payload);
   void restComesTo(int channel, uint64_t sequence, std::byte* payload);
   void failLanding(const FrameHeader& message);
@@ -114,20 +140,21 @@ class SocketLink final : public Link, private FrameSink {
     SocketSender sender;
     SocketReceiver receiver;
   };
-  enum class Use : uint8_t { kWanted, kReserve, kGivenUp };
   struct Stream {
-    Use use = Use::kWanted;
-    std::unique_ptr<SocketStream> tcp;  // null while missing
-    bool open = false;
-    bool said_goodbye = false;  // by this end
+    StreamState state = StreamState::kMissing;
+    std::unique_ptr<SocketStream> tcp;  // while it is attached or open
+    bool said_goodbye = false;          // by this end
     uint32_t attempt = 0;
-    uint64_t under_way = 0;  // bytes posted to it and not credited yet
+    uint64_t under_way = 0;  // bytes posted to it without a credit yet
     std::string obstacle;
     std::string why_broken;
-    std::vector<ChannelState> mine;  // as sent
+    std::vector<ChannelState> mine;  // as sent to the peer
     std::vector<ChannelState> theirs;
-    // When it is given up: what was said of it, by the stream that says so.
+    // When it is given up: the peer's state, and the stream that carried it.
     std::vector<std::vector<ChannelState>> told;
+
+    bool isOpen() const { return state == StreamState::kOpen; }
+    bool isWanted() const { return state != StreamState::kReserve && state != StreamState::kGivenUp; }
   };
   struct AlignedDelete {
     void operator()(std::byte* memory) const;
@@ -145,7 +172,7 @@ class SocketLink final : public Link, private FrameSink {
   std::byte* beginGivenUp(size_t carrier, const FrameHeader& header);
   void endGivenUp(size_t carrier, const FrameHeader& header);
   void tellGivenUp(size_t stream, size_t carrier);
-  void noteComplete();
+  void enter(Stream& stream, StreamState next);
   std::vector<ChannelState> states() const;
   void drop(size_t stream);
   bool flushed() const;
@@ -162,7 +189,7 @@ class SocketLink final : public Link, private FrameSink {
   std::vector<std::unique_ptr<Channel>> channels_;
   std::vector<Stream> streams_;
   size_t used_streams_;     // those after them are in reserve
-  size_t missing_streams_;  // of those that are wanted
+  size_t missing_streams_;  // streams in state kMissing
   bool established_ = false;
   bool credits_owed_ = false;
   bool departed_ = false;

@@ -1,5 +1,5 @@
 #pragma once
-// epoll, once per transport.
+// epoll, one for each transport.
 #include <sys/epoll.h>
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace horing::tcp {
 
-// Something with a file descriptor. onEvents() only takes notes: nothing may be destroyed from within it, since later
-// events of the same batch may be for what would be gone.
+// An object with a file descriptor. onEvents() only records the events: nothing may be destroyed in it, since later events of the
+// same batch may be for the destroyed object.
 class PollTarget {
  public:
   virtual ~PollTarget() = default;
   virtual void onEvents(uint32_t events) = 0;
 };
 
-// Notes about one edge-triggered socket. Edges come once, so each note stays until the socket said EAGAIN.
+// The events of one edge-triggered socket. An edge comes once, so each flag stays set until the socket returns EAGAIN.
 struct Readiness {
   bool readable = true;
   bool writable = true;
-  bool hangup = false;  // the end of the stream, or an error, waits behind the data
+  bool hangup = false;  // the end of the stream, or an error, comes after the data
 
   void take(uint32_t events) {
     readable = readable || (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
@@ -33,14 +33,16 @@ struct Readiness {
 
 inline constexpr uint32_t kSocketEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
-// Descriptors are registered through WatchedFd, except those that live as long as the poller.
+// Descriptors are registered through WatchedFd, except those that live as long as the poller. add() may be called from any thread
+// once the poller is open.
 class Poller {
  public:
   Status open();
+  bool isOpen() const { return fd_.valid(); }
   Status add(int fd, uint32_t events, PollTarget& target);
   Status modify(int fd, uint32_t events, PollTarget& target);
   void remove(int fd);
-  // Delivers what has happened, without waiting. Returns how many events there were.
+  // Delivers pending events without waiting. Returns how many there were.
   int poll();
   int fd() const { return fd_.get(); }
 
@@ -50,8 +52,8 @@ class Poller {
   epoll_event events_[kBatch];
 };
 
-// A descriptor and its registration. Closing alone would not end that: a forked child may hold a copy of the descriptor,
-// and the kernel would go on delivering events for a target that is gone. The poller must outlive this.
+// A descriptor and its registration. Closing alone would not end that: a forked child may hold a copy of the descriptor, and the
+// kernel would still deliver events for the destroyed target. The poller must outlive this.
 class WatchedFd {
  public:
   WatchedFd() = default;
@@ -71,7 +73,7 @@ class WatchedFd {
   ~WatchedFd() { reset(); }
 
   int get() const { return fd_.get(); }
-  // From now on events go to `target`, which must outlive this or the next call. Starts with what is true already.
+  // From now on events go to `target`, which must outlive this or the next call. Delivers the present state first.
   Status watch(uint32_t events, PollTarget& target);
   void reset();
 

@@ -51,14 +51,14 @@ bool sameSubnet(const Interface& a, const Interface& b) {
   return true;
 }
 
-// An address that both machines have is of a bridge that each has for itself, and leads back to whoever asks.
+// An address that both machines have belongs to a bridge that each has, and leads back to the own machine.
 bool has(const Published& rank, const Interface& other) {
   return std::any_of(rank.interfaces.begin(), rank.interfaces.end(), [&](const Interface& own) {
     return own.address.withoutScope() == other.address.withoutScope();
   });
 }
 
-// Whether packets between the two can arrive at all, as far as the addresses tell.
+// Whether packets between the two can arrive at all, judging by the addresses.
 bool mayReach(const Published& lower, const Interface& a, const Published& higher, const Interface& b) {
   const bool same_host = lower.host == higher.host;
   if (!same_host && (has(higher, a) || has(lower, b))) return false;
@@ -67,7 +67,7 @@ bool mayReach(const Published& lower, const Interface& a, const Published& highe
   return same_host || !a.loopback;
 }
 
-// Which pairs are wanted.
+// The pairs to return.
 struct PairKind {
   bool on_one_subnet;
   int far_ends;

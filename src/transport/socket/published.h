@@ -12,8 +12,8 @@
 
 namespace horing::tcp {
 
-// Random name of one transport object: a connection says for which one it is meant, so none that was meant
-// for another (an earlier job on this port) is taken for ours.
+// Random name of one transport object. A connection names the transport it is for, so one for an earlier job on this port is not
+// accepted.
 using Instance = std::array<std::byte, 16>;
 
 struct Published {
@@ -24,7 +24,7 @@ struct Published {
   std::vector<Interface> interfaces;  // 1 .. kMaxInterfaces
 
   std::vector<std::byte> encode() const;
-  // Checks everything; the bytes may be hostile.
+  // Checks every field; the bytes may be hostile.
   static Result<Published> decode(std::span<const std::byte> bytes);
 };
 
@@ -39,15 +39,14 @@ struct InterfacePair {
   size_t higher;
   bool operator==(const InterfacePair&) const = default;
 };
-// The pairs over which the lower and the higher of two ranks talk; both compute the same. Interfaces on one
-// subnet are paired, each used once; where no two share a subnet, the k-th with the k-th of the same family
-// (they are routed). Of them only those with both ends near to their ranks; where there are none, those with one end near; else all.
-// Empty: the two cannot reach each other.
+// The pairs that the lower and the higher of two ranks use; both compute the same. Interfaces on one subnet are paired, each used
+// once; if no two share a subnet, the k-th with the k-th of the same family (they are routed). Among those, the pairs with both
+// ends near to their ranks; if there are none, pairs with one end near; else all. Empty: the two cannot reach each other.
 std::vector<InterfacePair> pairInterfaces(const Published& lower, const Published& higher);
 
 inline constexpr size_t kMaxReservePairs = 16;
-// All other pairs between which packets might arrive, for where none arrive by `pairs`: bridges with one subnet on every machine look like
-// a common network. Those on one subnet first.
+// All other pairs that packets might cross, in case `pairs` leads nowhere: bridges with one subnet on every machine look like a
+// common network. Pairs on one subnet first.
 std::vector<InterfacePair> reservePairs(const Published& lower, const Published& higher,
                                         const std::vector<InterfacePair>& pairs);
 

@@ -9,32 +9,31 @@
 #include <utility>
 #include <vector>
 
+#include "transport/lent_memory.h"
 #include "transport/link_shape.h"
+#include "transport/socket/acceptor.h"
 #include "transport/socket/dial.h"
 #include "transport/socket/link.h"
 #include "transport/socket/published.h"
-#include "transport/socket/reception.h"
+#include "transport/socket/tuning.h"
 
 namespace horing {
 
 namespace tcp {
 namespace {
 
-// While connections come up, retries and late visitors are looked after this often; later only peers' silence is.
+// Interval of the checks of retries and unproven connections while connections come up; later only peers' silence is checked, each
+// second.
 constexpr int64_t kBusyTickMs = 10;
 constexpr int64_t kQuietTickMs = 1000;
-// From this many rounds without an event on there is nothing better to do than to return single credits. Not sooner: the
-// message that carries them is often only a turn of another rank away, and a frame of their own costs both ends' CPUs more
-// than all else in a small collective.
+// After this many rounds without an event single credits are sent. Not sooner: a message that can carry them is often one turn of
+// another rank away, and a credit frame costs both ends more CPU than everything else in a small collective.
 constexpr int64_t kIdleRounds = 1024;
-// A path on which nobody answers for this long leads nowhere.
-constexpr int64_t kPathPatienceMs = 3000;
-// That no path to a peer answers is said after this time, and is an error after that.
-constexpr int64_t kWarnPathsMs = 8000;
+// An unreachable peer is logged after kSilenceMs, and is an error after this time.
 constexpr int64_t kNoPathMs = 30'000;
 constexpr const char* kPathAdvice =
     "A firewall, or an interface that leads nowhere? HORING_SOCKET_IFNAME chooses the interfaces";
-// How long the destructor waits for the kernel to hand over what was sent.
+// How long the destructor waits for the kernel to send the remaining data.
 constexpr int64_t kLingerMs = 2000;
 
 // Wakes progress() and waits at intervals.
@@ -44,6 +43,7 @@ class Ticker final : public PollTarget {
     fd_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     if (!fd_.valid()) return systemError(errno, "open a timer");
     HORING_TRY(poller.add(fd_.get(), EPOLLIN | EPOLLET, *this));
+    interval_ms_ = 0;
     setInterval(kBusyTickMs);
     return {};
   }
@@ -54,11 +54,11 @@ class Ticker final : public PollTarget {
     const itimerspec times{.it_interval = each, .it_value = each};
     ::timerfd_settime(fd_.get(), 0, &times, nullptr);
   }
-  // Whether it rang since the last call.
+  // Whether the timer has expired since the last call.
   bool rang() {
     if (!rang_) return false;
     uint64_t expirations;
-    // Reading arms it for the next interval.
+    // Reading arms the timer for the next interval.
     [[maybe_unused]] const ssize_t got = ::read(fd_.get(), &expirations, sizeof expirations);
     rang_ = false;
     return true;
@@ -78,17 +78,18 @@ Endpoint targetOf(const Interface& mine, const Interface& theirs, uint16_t port)
   return target;
 }
 
-class SocketTransport final : public Transport {
+class SocketTransport final : public Transport, private RegionAccess {
  public:
-  explicit SocketTransport(const SocketOptions& options)
-      : options_(options), tuning_{.congestion = options.congestion} {}
+  explicit SocketTransport(const SocketOptions& options) : options_(options) {}
   ~SocketTransport() override;
 
   Status open();
+  Status wakeUp();
 
   const char* name() const override { return "socket"; }
   std::vector<std::byte> address() const override { return own_.encode(); }
   bool canReach(std::span<const std::byte> peer_address) const override;
+  std::string whyUnreachable(std::span<const std::byte>) const override { return {}; }
   Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
                         int number) override;
   Status progress() override;
@@ -97,21 +98,32 @@ class SocketTransport final : public Transport {
   void endWait() override { waiting_ = false; }
   uint64_t memoryBytes() const override;
   bool takesSlots() const override { return true; }
-  bool usesOrdinaryMemory() const override { return true; }
-  void lend(const Region& region) override { lent_.lend(region); }
-  void takeBack(const Region& region) override;
-  DataMoved dataMoved() const override { return moved_; }
+  RegionAccess* regions() override { return this; }
 
  private:
+  bool usesLentMemory() const override { return false; }
+  bool usesOrdinaryMemory() const override { return true; }
+  bool usesGpuMemory() const override { return false; }
+  bool mayKeepMemory() override { return false; }
+  void lend(const Region& region) override { lent_.lend(region); }
+  void takeBack(const Region& region) override;
+  // Nothing is kept of a region that is not lent, and there is no adapter to tell.
+  void forget(uint64_t) override {}
+  bool holds(const std::byte*, size_t) const override { return false; }
+  DataMoved dataMoved() const override { return moved_; }
+
   // A link together with what brings it up.
   struct Entry {
     Published peer;
     std::vector<InterfacePair> paths;  // by stream
-    bool tries_all = false;            // also the paths in reserve
-    bool warned = false;               // that nobody answers
+    bool tries_all = false;            // including those in reserve
+    bool warned = false;               // that the peer does not answer
     std::unique_ptr<SocketLink> link;
     std::vector<std::unique_ptr<Dial>> dials;  // by stream; null for those that are there
-    bool settled = false;                      // all streams are there, or it has failed
+    // By stream, while it is missing: since when the peer has been answering on other streams.
+    std::vector<int64_t> others_answer_from_ns;
+    int64_t looked_at_paths_ns = 0;
+    bool settled = false;  // all streams are open, or the link has failed
   };
 
   bool connects(int peer) const { return options_.rank < peer; }
@@ -120,31 +132,32 @@ class SocketTransport final : public Transport {
                                         const std::vector<InterfacePair>& pairs) const;
   void judgePaths(Entry& entry);
   void giveUpPaths(Entry& entry);
+  bool leadsNowhere(Entry& entry, size_t stream, int64_t now_ns) const;
   std::string pathsOf(const Entry& entry) const;
   void awaitStreams();
   std::unique_ptr<Dial> makeDial(const Entry& entry, size_t stream);
   void bringUp(Entry& entry);
   void bringUpDials(Entry& entry);
   void reopen(Entry& entry);
-  void welcomeGuests(Entry& entry);
-  void welcome(Entry& entry, Guest guest);
+  void claimConnections(Entry& entry);
+  void attachClaimed(Entry& entry, ProvenConnection proven);
   void onTick();
 
   SocketOptions options_;
-  SocketTuning tuning_;
   Poller poller_;
   Ticker ticker_;
   Published own_;
   LentMemory lent_;
   DataMoved moved_;
-  std::unique_ptr<Reception> reception_;
+  std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::set<std::pair<int, int>> taken_;  // peer and number of every link
   int coming_up_ = 0;                    // links that are not settled
   int64_t last_check_ns_ = 0;
   Status status_;
+  bool is_awake_ = false;
   bool waiting_ = false;
-  int64_t idle_rounds_ = 0;  // calls of progress() in a row that brought no event
+  int64_t idle_rounds_ = 0;  // consecutive calls of progress() without an event
 };
 
 Status SocketTransport::open() {
@@ -155,25 +168,34 @@ Status SocketTransport::open() {
   own_.host = networkStackId();
   own_.streams = options_.streams;
   randomBytes(own_.instance);
-  HORING_TRY(poller_.open());
-  HORING_TRY(ticker_.open(poller_));
-  ReceptionOptions reception{.rank = options_.rank,
-                             .key = options_.key,
-                             .instance = own_.instance,
-                             .tuning = tuning_,
-                             .ports = options_.ports,
-                             .log = options_.log};
-  reception_ = std::make_unique<Reception>(std::move(reception), poller_, *options_.clock);
-  HORING_TRY(reception_->open());
-  own_.port = reception_->port();
+  AcceptorOptions acceptor{.rank = options_.rank,
+                           .key = options_.key,
+                           .instance = own_.instance,
+                           .ports = options_.ports,
+                           .network = own_.host,
+                           .log = options_.log};
+  acceptor_ = std::make_unique<Acceptor>(std::move(acceptor), poller_, *options_.clock);
+  HORING_TRY(acceptor_->open());
+  own_.port = acceptor_->port();
   for (const Interface& i : own_.interfaces)
     options_.log.info("socket", "interface %s at %s%s", i.name.c_str(),
                       Endpoint{i.address, own_.port}.text().c_str(), i.near ? "" : ", not near to this rank");
   return {};
 }
 
-// A peer that is told goodbye does not take the end of the stream for a failure. Closing with unread input (a credit on
-// its way to us) makes the kernel reset the connection and forget what it has not handed over, so that is waited for.
+// Opened by the first link, or the first connection that arrives: a communicator that needs no sockets holds no descriptors for
+// them.
+Status SocketTransport::wakeUp() {
+  if (is_awake_) return {};
+  HORING_TRY(poller_.open());
+  HORING_TRY(ticker_.open(poller_));
+  HORING_TRY(acceptor_->watch());
+  is_awake_ = true;
+  return {};
+}
+
+// A peer that receives a goodbye does not take the end of the stream for a failure. Closing with unread input (a credit on its way
+// to us) makes the kernel reset the connection and drop unsent data, so the destructor waits for that data.
 SocketTransport::~SocketTransport() {
   if (entries_.empty()) return;
   waiting_ = true;  // leaves nothing undone
@@ -198,7 +220,7 @@ std::vector<InterfacePair> SocketTransport::reserveFor(int peer, const Published
 
 bool SocketTransport::canReach(std::span<const std::byte> peer_address) const {
   const Result<Published> peer = Published::decode(peer_address);
-  // Which of the two is the lower rank changes the pairs, but not whether there is one.
+  // The order of the two ranks changes the pairs, but not whether there is one.
   return peer.ok() && !pairInterfaces(own_, peer.value()).empty();
 }
 
@@ -245,7 +267,9 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
   entry->peer = std::move(published);
   entry->link = std::make_unique<SocketLink>(std::move(link));
   HORING_TRY(entry->link->status());
+  HORING_TRY(wakeUp());
   entry->dials.resize(paths.size());
+  entry->others_answer_from_ns.resize(paths.size(), INT64_MAX);
   entry->paths = std::move(paths);
   awaitStreams();
   taken_.insert({peer, number});
@@ -253,11 +277,11 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
   return entries_.back()->link.get();
 }
 
-// Of one link more. That there was no descriptor for others before says nothing about its peer.
+// Only of this additional link: that other links lacked a descriptor before says nothing about its peer.
 void SocketTransport::awaitStreams() {
   ++coming_up_;
   ticker_.setInterval(kBusyTickMs);
-  reception_->tick();
+  acceptor_->tick();
 }
 
 std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t stream) {
@@ -266,7 +290,8 @@ std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t strea
   const bool connecting = connects(link.peer());
   const Interface& mine = own_.interfaces[connecting ? pair.lower : pair.higher];
   const Interface& theirs = entry.peer.interfaces[connecting ? pair.higher : pair.lower];
-  const ConnectorHello hello{.rank = static_cast<uint32_t>(options_.rank),
+  const ConnectorHello hello{.peer_instance = entry.peer.instance,
+                             .rank = static_cast<uint32_t>(options_.rank),
                              .peer = static_cast<uint32_t>(link.peer()),
                              .stream = static_cast<uint16_t>(stream),
                              .streams = static_cast<uint16_t>(link.streams()),
@@ -275,14 +300,12 @@ std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t strea
                              .slots = link.shape().slots,
                              .slot_bytes = link.shape().slot_bytes,
                              .attempt = link.attempt(stream),
-                             .instance = own_.instance,
-                             .peer_instance = entry.peer.instance};
+                             .instance = own_.instance};
   DialOptions dial{.purpose = connecting ? DialOptions::Purpose::kStream : DialOptions::Purpose::kKnock,
                    .key = options_.key,
                    .hello = hello,
                    .from = mine.address,
                    .to = targetOf(mine, theirs, entry.peer.port),
-                   .tuning = tuning_,
                    .deaths_are_told = options_.deaths_are_told};
   return std::make_unique<Dial>(std::move(dial), poller_, *options_.clock);
 }
@@ -294,8 +317,8 @@ void SocketTransport::bringUp(Entry& entry) {
     bringUpDials(entry);
     judgePaths(entry);
   }
-  // A peer waits to be let in, and this machine would refuse it again.
-  if (const Status refused = reception_->refusesAll(); !refused.ok() && !connects(link.peer()))
+  // A peer waits to be accepted, and this machine would refuse it again.
+  if (const Status refused = acceptor_->refusesAll(); !refused.ok() && !connects(link.peer()))
     link.fail(makeStatus(refused.code(), "rank %d cannot take the connection of rank %d: %s", options_.rank,
                          link.peer(), refused.message().c_str()));
   if (!link.complete() && link.status().ok()) return;
@@ -339,7 +362,7 @@ void SocketTransport::bringUpDials(Entry& entry) {
   }
 }
 
-// What does not answer is left out while another path works. Where none does, those in reserve are tried as well.
+// A path without an answer is given up while another path works. If none works, those in reserve are tried as well.
 void SocketTransport::judgePaths(Entry& entry) {
   SocketLink& link = *entry.link;
   if (!link.status().ok() || link.complete()) return;
@@ -362,7 +385,7 @@ void SocketTransport::judgePaths(Entry& entry) {
   if (silent_ms == INT64_MAX)
     return link.fail(makeStatus(misled.code(), "rank %d cannot connect to rank %d (%s): %s", options_.rank,
                                 link.peer(), pathsOf(entry).c_str(), misled.message().c_str()));
-  if (silent_ms >= kWarnPathsMs && !std::exchange(entry.warned, true))
+  if (silent_ms >= kSilenceMs && !std::exchange(entry.warned, true))
     options_.log.warn("socket", "rank %d does not reach rank %d yet, tried: %s. %s", options_.rank,
                       link.peer(), pathsOf(entry).c_str(), kPathAdvice);
   if (unreachable_ms >= kNoPathMs)
@@ -371,18 +394,39 @@ void SocketTransport::judgePaths(Entry& entry) {
                          pathsOf(entry).c_str(), kPathAdvice));
 }
 
-// Only by the connecting end: if each gave up what the other kept, none would be left.
+// Only the connecting end decides: if each end gave up what the other kept, no path would be left.
 void SocketTransport::giveUpPaths(Entry& entry) {
   SocketLink& link = *entry.link;
-  if (!connects(link.peer())) return;
+  const int64_t now_ns = options_.clock->nowNs();
+  if (!connects(link.peer()) || now_ns - entry.looked_at_paths_ns < kBusyTickMs * 1'000'000) return;
+  entry.looked_at_paths_ns = now_ns;
   for (size_t stream = 0; stream < link.streams() && link.status().ok(); ++stream) {
+    if (!leadsNowhere(entry, stream, now_ns)) continue;
     const Dial* const dial = entry.dials[stream].get();
-    if (!dial || link.hasStream(stream) || !link.hasAnotherWay(stream) || !link.wants(stream)) continue;
-    if (dial->silentMs() < kPathPatienceMs) continue;
-    options_.log.warn("socket", "rank %d goes on without the path %s to rank %d: %s. %s", options_.rank,
+    options_.log.warn("socket", "rank %d continues without the path %s to rank %d: %s. %s", options_.rank,
                       link.streamName(stream).c_str(), link.peer(), dial->obstacle().c_str(), kPathAdvice);
     link.giveUp(stream);
   }
+}
+
+// The peer has been answering on another path for long enough. After an outage of all paths one is back first, and the others get
+// that time, too.
+bool SocketTransport::leadsNowhere(Entry& entry, size_t stream, int64_t now_ns) const {
+  const SocketLink& link = *entry.link;
+  Dial* const dial = entry.dials[stream].get();
+  int64_t& from_ns = entry.others_answer_from_ns[stream];
+  if (!dial || link.hasStream(stream) || !link.wants(stream) ||
+      !link.answersElsewhere(stream, kAnsweringMs)) {
+    from_ns = INT64_MAX;
+    return false;
+  }
+  if (from_ns == INT64_MAX) {
+    from_ns = now_ns;
+    dial->hurry();
+  }
+  // Its last answer may be from before this stream went missing, since kAnsweringMs exceeds this time.
+  return now_ns - from_ns >= kPathPatienceMs * 1'000'000 && dial->silentMs() >= kPathPatienceMs &&
+         link.answersElsewhere(stream, kPathPatienceMs);
 }
 
 // "eth0 10.0.0.1 -> 10.0.0.2:4711: connect: No route to host (attempt 3), ..."
@@ -394,7 +438,7 @@ std::string SocketTransport::pathsOf(const Entry& entry) const {
   return text;
 }
 
-// The connection of a stream broke, which is not the end of the link.
+// A broken stream does not end the link.
 void SocketTransport::reopen(Entry& entry) {
   entry.settled = false;
   awaitStreams();
@@ -402,26 +446,27 @@ void SocketTransport::reopen(Entry& entry) {
                     entry.link->describe().c_str());
 }
 
-void SocketTransport::welcomeGuests(Entry& entry) {
-  while (entry.link->status().ok() && reception_->hasGuests()) {
-    std::optional<Guest> guest =
-        reception_->takeGuest(entry.link->peer(), entry.peer.instance, entry.link->number());
-    if (!guest) return;
-    welcome(entry, std::move(*guest));
+void SocketTransport::claimConnections(Entry& entry) {
+  while (entry.link->status().ok() && acceptor_->hasUnclaimed()) {
+    std::optional<ProvenConnection> proven =
+        acceptor_->claim(entry.link->peer(), entry.peer.instance, entry.link->number());
+    if (!proven) return;
+    attachClaimed(entry, std::move(*proven));
   }
 }
 
-void SocketTransport::welcome(Entry& entry, Guest guest) {
+void SocketTransport::attachClaimed(Entry& entry, ProvenConnection proven) {
   SocketLink& link = *entry.link;
-  const ConnectorHello& hello = guest.hello;
+  const ConnectorHello& hello = proven.hello;
   const LinkShape theirs{
       .channels = static_cast<int>(hello.channels), .slots = hello.slots, .slot_bytes = hello.slot_bytes};
   if (theirs != link.shape()) {
     const FrameHeader refusal = refusalOf(link.shape());
-    [[maybe_unused]] const ssize_t told = ::send(guest.fd.get(), &refusal, sizeof refusal, MSG_NOSIGNAL);
+    [[maybe_unused]] const ssize_t told = ::send(proven.fd.get(), &refusal, sizeof refusal, MSG_NOSIGNAL);
     return link.fail(linkShapeMismatch(options_.rank, link.shape(), link.peer(), theirs));
   }
-  // Both ends have computed the number of streams from the same addresses. Who comes again for a stream that is there has
+  // Both ends have computed the number of streams from the same addresses. A new connection for an open stream means that the peer
+  // has lost that one; a late one has already been replaced.
   // lost that one; who comes late has been replaced by another already.
   if (hello.streams != link.streams() || link.isGivenUp(hello.stream) ||
       hello.attempt <= link.attempt(hello.stream)) {
@@ -429,25 +474,32 @@ void SocketTransport::welcome(Entry& entry, Guest guest) {
                       hello.attempt, hello.stream, hello.streams, link.peer(), link.streams());
     return;
   }
-  link.attach(hello.stream, std::move(guest.fd), hello.attempt);
+  link.attach(hello.stream, std::move(proven.fd), hello.attempt);
 }
 
 void SocketTransport::onTick() {
-  ticker_.setInterval(coming_up_ > 0 || reception_->unproven() > 0 ? kBusyTickMs : kQuietTickMs);
-  reception_->tick();
+  ticker_.setInterval(coming_up_ > 0 || acceptor_->unproven() > 0 ? kBusyTickMs : kQuietTickMs);
+  acceptor_->tick();
   const int64_t now_ns = options_.clock->nowNs();
   if (now_ns - last_check_ns_ < kQuietTickMs * 1'000'000) return;
   last_check_ns_ = now_ns;
-  for (auto& entry : entries_) entry->link->checkAlive(kSilenceMs);
+  for (auto& entry : entries_) entry->link->checkAlive(kSilenceMs, kPathPatienceMs);
 }
 
 Status SocketTransport::progress() {
+  if (!is_awake_) {
+    if (!acceptor_->hasArrivals()) return status_;
+    if (const Status awake = wakeUp(); !awake.ok()) {
+      acceptor_->closeArrivals(awake.message());
+      return status_;
+    }
+  }
   idle_rounds_ = poller_.poll() == 0 ? idle_rounds_ + 1 : 0;
   if (ticker_.rang()) onTick();
-  reception_->progress();
-  if (reception_->guestsCame() || (coming_up_ > 0 && reception_->hasGuests()))
+  acceptor_->progress();
+  if (acceptor_->hasNewlyProven() || (coming_up_ > 0 && acceptor_->hasUnclaimed()))
     for (auto& entry : entries_)
-      if (!connects(entry->link->peer())) welcomeGuests(*entry);
+      if (!connects(entry->link->peer())) claimConnections(*entry);
   if (coming_up_ > 0)
     for (auto& entry : entries_) bringUp(*entry);
   const SocketLink::Effort effort = waiting_                      ? SocketLink::Effort::kThorough
@@ -463,7 +515,8 @@ Status SocketTransport::progress() {
 
 void SocketTransport::beginWait() {
   waiting_ = true;
-  ticker_.setInterval(coming_up_ > 0 || reception_->unproven() > 0 ? kBusyTickMs : kQuietTickMs);
+  if (!is_awake_) return;
+  ticker_.setInterval(coming_up_ > 0 || acceptor_->unproven() > 0 ? kBusyTickMs : kQuietTickMs);
   for (auto& entry : entries_) entry->link->progress(SocketLink::Effort::kThorough);
 }
 

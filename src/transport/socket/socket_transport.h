@@ -1,5 +1,5 @@
 #pragma once
-// Ranks anywhere that TCP reaches: frames over one or several streams to each peer, slots at both ends.
+// Links to any rank that TCP reaches: frames over one or several streams to each peer, slots at both ends.
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,36 +21,27 @@ struct SocketOptions {
   std::string family = "any";  // as HORING_SOCKET_FAMILY: any, ipv4, ipv6
   PortRange ports;             // to listen on
   int streams = 1;             // to each peer over each pair of interfaces, 1 .. kMaxStreamsPerPair
-  // Of NICs from this rank, as far as they are known: only the nearest are used, where they reach the peer.
+  // Distances of NICs from this rank, as far as they are known: only the nearest that reach the peer are used.
   std::map<std::string, int> distance = {};
-  std::string congestion;        // TCP congestion control; "": cubic where the kernel has it
   const Clock* clock = nullptr;  // must outlive the transport; for retries and for dropping silent clients
-  // Whether somebody else would tell of the end of a peer's process: then one that refuses connections, which were there before, is
-  // busy elsewhere, and cannot have seen yet that its listening socket was destroyed. Null: nobody would. Asked by whoever
-  // drives the transport; what it uses must outlive that.
+  // Whether another source would report the end of a peer's process. Then a peer that refuses connections, after a link was open,
+  // is busy and cannot have seen yet that its listening socket was destroyed. Null: there is no such source. Called by the thread
+  // that drives the transport; the objects it uses must outlive that.
   std::function<bool()> deaths_are_told;
   Log log = Log();
 };
 
 inline constexpr int kMaxStreamsPerPair = 16;
-// How long an accepted connection may take to prove the key.
-inline constexpr int64_t kProofTimeoutMs = 5000;
-// Connections that are still proving the key; the oldest is dropped for a newcomer, first of those that have said nothing.
-inline constexpr size_t kMaxUnproven = 256;
 // Proven connections of peers for which connect() has not been called here yet.
-inline constexpr size_t kMaxParked = 4096;
-// How long they are kept; who is dropped comes again as long as it wants.
-inline constexpr int64_t kParkedMs = 60'000;
-// A peer whose machine has not answered for this long, although data is on its way to it, is taken for dead.
-inline constexpr int64_t kSilenceMs = 8000;
+inline constexpr size_t kMaxUnclaimed = 4096;
+// How long they are kept; a dropped peer connects again.
+inline constexpr int64_t kUnclaimedMs = 60'000;
 
-// Listens on all interfaces that the options choose. Fails, naming the variable, when they choose none that
-// is there, or a congestion control that the kernel does not offer.
+// Listens on all interfaces that the options choose. Fails, naming the variable, if they choose no existing interface.
 //
-// Besides the contract of Transport: a peer that is refused or unreachable is tried again until the caller
-// stops calling progress(); Link::describe() says what stands in the way. A peer that ends while a link to it
-// is in use makes that link fail with kRemoteError. Destroying the transport waits (at most two seconds) for
-// the kernel to hand over what was sent.
+// Beyond the contract of Transport: a peer that is refused or unreachable is tried again until the caller stops calling progress();
+// Link::describe() names the obstacle. A peer that ends while a link to it is in use makes that link fail with kRemoteError.
+// Destroying the transport waits (at most two seconds) for the kernel to send the remaining data.
 Result<std::unique_ptr<Transport>> makeSocketTransport(const SocketOptions& options);
 
 }  // namespace horing

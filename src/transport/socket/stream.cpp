@@ -41,7 +41,7 @@ void SocketStream::flush() {
     size_t skip = first_written_;
     for (size_t i = 0; i < std::min(count_, kGather); ++i) {
       Outgoing& frame = queue_[(first_ + i) % queue_.size()];
-      // Once a byte of the header is out, it must not change any more.
+      // A header of which a byte is sent must not change any more.
       if (i > 0 || first_written_ == 0) frame.header.credit = sink_.creditOf(frame.header.channel);
       if (skip < sizeof frame.header)
         parts[used++] = {reinterpret_cast<std::byte*>(&frame.header) + skip, sizeof frame.header - skip};
@@ -60,8 +60,8 @@ void SocketStream::flush() {
     } else if (errno == EAGAIN) {
       ready_.writable = false;
     } else if (errno != EINTR && !(errno == EFAULT && sink_.leaveLentMemory())) {
-      // What the peer said before it went away, perhaps a goodbye, is still to be read: receive() ends the stream.
-      // The kernel tells a cause once, and "broken pipe" from then on.
+      // What the peer sent before it closed, perhaps a goodbye, must still be read: receive() ends the stream. The kernel reports a
+      // cause once, and "broken pipe" from then on.
       if (write_error_ == 0) write_error_ = errno;
       ready_ = {.readable = true, .writable = false, .hangup = true};
     }
@@ -93,7 +93,7 @@ void SocketStream::receive(size_t budget) {
     parts[used++] = {staging_.data() + staged_, room};
     const ssize_t got = ::readv(fd_.get(), parts, used);
     if (got > 0) {
-      // Less than asked for: there was no more, and what comes next rings again. The end of the stream does not.
+      // Fewer bytes than requested: there were no more, and later data raises another event. The end of the stream does not.
       if (static_cast<size_t>(got) < payload_left_ + room && !ready_.hangup) ready_.readable = false;
       total += static_cast<size_t>(got);
       takeInput(static_cast<size_t>(got));
@@ -141,7 +141,7 @@ void SocketStream::parseStaging() {
   if (at > 0 && staged_ > 0) std::memmove(staging_.data(), staging_.data() + at, staged_);
 }
 
-// The peer waits in its destructor until it knows that this has arrived: do not delay the acknowledgement.
+// The peer's destructor waits until it knows that this has arrived: do not delay the acknowledgement.
 void SocketStream::noteGoodbye() {
   goodbye_ = true;
   const int on = 1;
@@ -151,7 +151,7 @@ void SocketStream::noteGoodbye() {
 void SocketStream::endWith(int error_number) {
   char text[128];
   if (ended()) return;
-  // A write says EPIPE when the peer has closed before.
+  // A write fails with EPIPE if the peer has closed before.
   closed_by_peer_ = error_number == 0 || error_number == EPIPE;
   if (error_number == 0)
     why_ended_ =
@@ -172,17 +172,30 @@ void SocketStream::breakOff() {
   fd_.reset();
 }
 
-void SocketStream::checkAlive(int64_t silence_ms) {
+namespace {
+
+int64_t silenceIn(const tcp_info& info) {
+  return std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
+}
+
+}  // namespace
+
+void SocketStream::checkAlive(const Patience& patience) {
   tcp_info info{};
   socklen_t length = sizeof info;
   if (ended() || ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
-  // A closed window is probed at growing intervals, so there silence alone means nothing; unanswered probes do.
-  constexpr int kUnansweredProbes = 5;
-  const bool unanswered = info.tcpi_unacked > 0 || info.tcpi_probes >= kUnansweredProbes;
-  if (unanswered && info.tcpi_last_ack_recv > silence_ms && info.tcpi_last_data_recv > silence_ms &&
-      (info.tcpi_retransmits > 0 || info.tcpi_probes > 0)) {
+  // A closed window is probed at growing intervals, so silence alone means nothing there; unanswered probes do. The same holds for
+  // an idle connection, and for one whose data finds no route.
+  const bool unanswered = info.tcpi_unacked > 0 || info.tcpi_probes >= patience.probes;
+  if (unanswered && silenceIn(info) > patience.ms && (info.tcpi_retransmits > 0 || info.tcpi_probes > 0))
     why_ended_ = formatString("the other machine has not answered for %u ms", info.tcpi_last_ack_recv);
-  }
+}
+
+int64_t SocketStream::silentMs() const {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (ended() || ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return INT64_MAX;
+  return silenceIn(info);
 }
 
 int SocketStream::unacknowledgedBytes() const {
@@ -190,7 +203,7 @@ int SocketStream::unacknowledgedBytes() const {
   tcp_info info{};
   socklen_t length = sizeof info;
   if (ended() || goodbye_ || ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
-  // In any other state the peer has closed its end: it reads nothing any more.
+  // In any other state the peer has closed its end and reads nothing more.
   if (info.tcpi_state != TCP_ESTABLISHED || ::ioctl(fd_.get(), SIOCOUTQ, &bytes) != 0) return 0;
   return bytes;
 }

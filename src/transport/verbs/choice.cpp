@@ -1,4 +1,4 @@
-// Which devices, ports and addresses: HORING_IB_HCA and HORING_IB_GID_INDEX against what is there.
+// Chooses devices, ports and addresses: HORING_IB_HCA and HORING_IB_GID_INDEX against the existing ones.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,14 +19,14 @@ bool allZero(const ibv_gid& gid) {
   return std::all_of(std::begin(gid.raw), std::end(gid.raw), [](uint8_t byte) { return byte == 0; });
 }
 
-// Smaller is better.
+// The rank of an address; smaller is better.
 int unfitness(const GidEntry& entry) {
   if (entry.kind == GidEntry::Kind::kInfiniband) return 0;
   const int version = entry.kind == GidEntry::Kind::kRoce2 ? 0 : 4;
   return version + (ofIpv4(entry.gid) ? 0 : linkLocal(entry.gid) ? 2 : 1);
 }
 
-// The kernel says it in a file, for every version of the library. Without that file it is InfiniBand, or an old kernel's v1.
+// Read from a file of the kernel, independent of the library's version. Without the file it is InfiniBand, or an old kernel's v1.
 GidEntry::Kind kindOf(const char* device, int port, int index, bool infiniband) {
   if (infiniband) return GidEntry::Kind::kInfiniband;
   const std::string path =
@@ -55,7 +55,7 @@ uint32_t speedOf(const ibv_port_attr& facts) {
   return lanes * mbps_of_lane;
 }
 
-// The library forgets that a file may not be opened.
+// The library does not report a permission error.
 Status whyNotOpened(const ibv_device& device, const std::string& name, int error) {
   const std::string file = std::string("/dev/infiniband/") + device.dev_name;
   if (::access(file.c_str(), R_OK | W_OK) != 0) error = errno;
@@ -63,14 +63,14 @@ Status whyNotOpened(const ibv_device& device, const std::string& name, int error
                      name.c_str(), file.c_str());
 }
 
-// EFA and iWARP, which have no queue pairs as those of InfiniBand and RoCE, or need another way to connect them.
+// The error for EFA and iWARP, which have other queue pairs than InfiniBand and RoCE, or connect them differently.
 Status whyForeign(const std::string& name) {
   return makeStatus(Code::kSystemError,
                     "%s speaks neither InfiniBand nor RoCE (EFA and iWARP adapters do not serve)",
                     name.c_str());
 }
 
-// One port as it is found, or why it does not serve.
+// A port, or the reason why it cannot be used.
 Result<Port> inspect(const Library& library, ibv_context* context, int number, int gid_index) {
   Port port{.device = library.deviceName(context->device), .number = number};
   ibv_port_attr facts{};
@@ -93,7 +93,7 @@ Result<Port> inspect(const Library& library, ibv_context* context, int number, i
     entry.kind = kindOf(port.device.c_str(), number, index, port.infiniband);
     table.push_back(entry);
   }
-  // The rows of a fabric of InfiniBand differ in nothing that matters here.
+  // All rows of an InfiniBand port's table are equivalent here.
   HORING_ASSIGN(port.gid, chooseGid(table, port.infiniband ? -1 : gid_index, port.label()));
   if (!port.infiniband) port.subnet = subnetOf(port.gid.gid);
   return port;
@@ -103,7 +103,7 @@ void note(std::string& notes, const std::string& more) {
   notes += (notes.empty() ? "" : "; ") + more;
 }
 
-// Opens those ports of one device that serve.
+// Opens the usable ports of one device.
 void openPorts(const Library& library, ibv_device* device, const DeviceWish& wish,
                const DeviceSelection& selection, OpenDevices& all) {
   std::string& notes = all.left_out;
@@ -171,7 +171,7 @@ Result<DeviceSelection> DeviceSelection::parse(std::string_view text) {
       return makeStatus(Code::kInvalidArgument,
                         "HORING_IB_HCA=%.*s: expected names of devices like mlx5_0,mlx5_1:2 (a port behind "
                         "the colon), with = "
-                        "in front for whole names, or ^ for all but those",
+                        "in front for whole names, or ^ for all except these",
                         static_cast<int>(text.size()), text.data());
     selection.entries.push_back(std::move(entry));
   }

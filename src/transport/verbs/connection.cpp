@@ -12,46 +12,48 @@ VerbsSender::VerbsSender(VerbsLink& link, uint32_t channel, const QueueShape& sh
     : link_(link), channel_(channel), shape_(shape), slots_(slots), sent_(shape.slots) {}
 
 std::byte* VerbsSender::headerOf(uint64_t sequence) const {
-  return slots_ + sequence % sent_.size() * shape_.stride() + kSlotHeaderOffset;
+  return slots_ + sent_.slotOf(sequence) * shape_.stride() + kSlotHeaderOffset;
 }
 
-std::byte* VerbsSender::tryAcquire() {
-  if (posted_ - credited_ >= sent_.size() || (needs_their_slots_ && !their_slots_)) {
+std::byte* VerbsSender::tryAcquire(uint32_t) {
+  if (sent_.full() || (needs_their_slots_ && !their_slots_)) {
     if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
   acquired_ = true;
   has_landing_ = false;
-  if (callers_slots_) return callers_slots_ + shape_.dataOffset(posted_);
-  return headerOf(posted_) + sizeof(SlotHeader);
+  if (callers_slots_) return callers_slots_ + shape_.dataOffset(sent_.posted());
+  return headerOf(sent_.posted()) + sizeof(SlotHeader);
 }
 
 bool VerbsSender::useSlots(std::span<std::byte> memory, MemoryOf) {
-  if (posted_ > 0) return false;
+  if (sent_.posted() > 0) return false;
   needs_their_slots_ = true;
   const bool fits = memory.size() == shape_.dataBytes();
   if (fits && link_.lentMemory(memory.data(), memory.size())) callers_slots_ = memory.data();
   return callers_slots_ != nullptr;
 }
 
-// What was sent sooner is in the link's slots.
+// Earlier messages are in the link's slots.
 void VerbsSender::takeSlots(const Message& told) {
-  SlotsWord word;
-  if (their_slots_ || told.bytes != sizeof word) return link_.broken("slots that it told before");
-  std::memcpy(&word, told.data, sizeof word);
-  their_slots_ = {.address = word.address, .keys = word.keys};
-  link_.landingWords(channel_).release();
+  SlotsAnnouncement announcement;
+  if (their_slots_ || told.bytes != sizeof announcement)
+    return link_.broken("slots that it has reported before");
+  std::memcpy(&announcement, told.data, sizeof announcement);
+  their_slots_ = {.address = announcement.address, .keys = announcement.keys};
+  link_.announcements(channel_).release();
 }
 
 std::byte* VerbsSender::tryAcquireLanding() {
-  std::byte* const slot = tryAcquire();
-  // What is copied here anyhow does not wait for the peer to come.
-  has_landing_ = slot && (!link_.lendsMemory() || link_.landingWords(channel_).tryPeek());
+  std::byte* const slot = tryAcquire(kWholeSlot);
+  // A message that is copied anyway does not wait for the announcement.
+  has_landing_ = slot && (!link_.lendsMemory() || link_.announcements(channel_).tryPeek());
   return has_landing_ ? slot : nullptr;
 }
 
 void VerbsSender::post(uint32_t bytes, Tag tag) {
-  const std::byte* const memory = callers_slots_ ? callers_slots_ + shape_.dataOffset(posted_) : nullptr;
+  const std::byte* const memory =
+      callers_slots_ ? callers_slots_ + shape_.dataOffset(sent_.posted()) : nullptr;
   enqueue({.memory = memory, .bytes = bytes, .target = {}}, tag, 0);
 }
 
@@ -60,7 +62,7 @@ bool VerbsSender::sendsFrom(const std::byte* memory, uint32_t bytes) const {
 }
 
 void VerbsSender::postFrom(const std::byte* memory, uint32_t bytes, Tag tag) {
-  lent_before_ = posted_ + 1;
+  lent_before_ = sent_.posted() + 1;
   enqueue({.memory = memory, .bytes = bytes, .target = {}}, tag, kFromCaller);
 }
 
@@ -72,92 +74,80 @@ void VerbsSender::enqueue(Sent message, Tag tag, uint32_t flags) {
     message.target = nextTarget(message.bytes);
   } else if (their_slots_ && their_slots_->address != 0) {
     message.target = *their_slots_;
-    message.target.address += shape_.dataOffset(posted_);
+    message.target.address += shape_.dataOffset(sent_.posted());
   }
   flags |= (has_landing_ ? kHasLanding : 0) | (message.target.address ? kLanded : 0);
   const SlotHeader header{.tag = tag, .credit = 0, .flags = flags, .bytes = message.bytes};
-  std::memcpy(headerOf(posted_), &header, sizeof header);
-  at(posted_) = message;
+  std::memcpy(headerOf(sent_.posted()), &header, sizeof header);
   DataMoved& moved = link_.movedBy(channel_);
   (message.memory ? moved.sent_in_place : moved.sent_through_slots) += message.bytes;
-  ++unsent_;
-  link_.send(channel_, posted_++);
+  link_.send(channel_, sent_.post(message));
 }
 
-// The oldest one. False: there is none.
-bool VerbsSender::readWord(LandingWord& word) {
-  const Message* const told = link_.landingWords(channel_).tryPeek();
+// Reads the oldest announcement. False: none.
+bool VerbsSender::readAnnouncement(LandingAnnouncement& announcement) {
+  const Message* const told = link_.announcements(channel_).tryPeek();
   if (!told) return false;
-  const bool is_whole = told->tag == kOfLandings && told->bytes == sizeof word;
-  if (is_whole) std::memcpy(&word, told->data, sizeof word);
-  if (is_whole && word.messages > landings_taken_) return true;
+  const bool is_whole = told->tag == kOfLandings && told->bytes == sizeof announcement;
+  if (is_whole) std::memcpy(&announcement, told->data, sizeof announcement);
+  if (is_whole && announcement.messages > landings_taken_) return true;
   link_.broken("a landing of no messages");
   return false;
 }
 
-void VerbsSender::takeLandings(const LandingWord& word, uint32_t messages) {
+void VerbsSender::takeLandings(const LandingAnnouncement& announcement, uint32_t messages) {
   landings_taken_ += messages;
-  if (landings_taken_ < word.messages) return;
-  link_.landingWords(channel_).release();
+  if (landings_taken_ < announcement.messages) return;
+  link_.announcements(channel_).release();
   landings_taken_ = 0;
 }
 
-// A message that does not fit is one that the peer does not expect: it goes into the slot, where that is seen.
+// A message that does not fit is unexpected by the peer: it goes into the slot, where the peer detects the error.
 VerbsSender::Target VerbsSender::nextTarget(uint32_t bytes) {
-  LandingWord word;
-  if (!readWord(word)) {
-    ++words_overdue_;
+  LandingAnnouncement announcement;
+  if (!readAnnouncement(announcement)) {
+    ++announcements_overdue_;
     return {};
   }
-  const uint64_t offset = uint64_t{landings_taken_} * word.stride;
-  takeLandings(word, 1);
-  const bool fits =
-      word.address != 0 && bytes <= word.stride && offset <= word.bytes && bytes <= word.bytes - offset;
+  const uint64_t offset = uint64_t{landings_taken_} * announcement.stride;
+  takeLandings(announcement, 1);
+  const bool fits = announcement.address != 0 && bytes <= announcement.stride &&
+                    offset <= announcement.bytes && bytes <= announcement.bytes - offset;
   if (!fits) return {};
-  return {.address = word.address + offset, .keys = word.keys};
+  return {.address = announcement.address + offset, .keys = announcement.keys};
 }
 
-void VerbsSender::wordCame() {
-  const Message* const told = link_.landingWords(channel_).tryPeek();
+void VerbsSender::announcementArrived() {
+  const Message* const told = link_.announcements(channel_).tryPeek();
   if (told && told->tag == kOfSlots) takeSlots(*told);
-  LandingWord word;
-  while (words_overdue_ > 0 && readWord(word)) {
-    const uint32_t late = std::min(words_overdue_, word.messages - landings_taken_);
-    words_overdue_ -= late;
-    takeLandings(word, late);
+  LandingAnnouncement announcement;
+  while (announcements_overdue_ > 0 && readAnnouncement(announcement)) {
+    const uint32_t late = std::min(announcements_overdue_, announcement.messages - landings_taken_);
+    announcements_overdue_ -= late;
+    takeLandings(announcement, late);
   }
 }
 
 void VerbsSender::sent(uint64_t sequence, uint16_t path) {
-  at(sequence).path = path;
-  --unsent_;
+  sent_.at(sequence).way = path;
+  sent_.noteSent(sequence);
 }
 
 bool VerbsSender::takeCredit(uint64_t credit) {
-  if (credit > posted_) return false;
-  for (; credited_ < credit; ++credited_) {
-    const Sent& message = at(credited_);
-    if (message.path == kNoPath) return false;  // it was never sent
-    link_.messageCredited(message.path, message.bytes);
-  }
-  return true;
+  const auto may_have_come = [](const Sent&) { return false; };
+  return sent_.takeCredit(credit, may_have_come,
+                          [this](const Sent& message) { link_.messageCredited(message.way, message.bytes); });
 }
 
 bool VerbsSender::pathGone(uint16_t path, const ChannelState& theirs) {
-  if (!takeCredit(theirs.released)) return false;
-  if (theirs.hasAnyFrom(posted_)) return false;
-  for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
-    Sent& message = at(sequence);
-    if (message.path != path || theirs.has(sequence)) continue;
-    link_.messageCredited(path, message.bytes);  // it is under way no more
-    message.path = kNoPath;
-    ++unsent_;
+  return takeCredit(theirs.released) && sent_.settle(path, theirs, [&](uint64_t sequence) {
+    link_.messageCredited(path, sent_.at(sequence).bytes);  // it is under way no more
+    sent_.at(sequence).way = kNoWay;
     link_.send(channel_, sequence);
-  }
-  return true;
+  });
 }
 
-// A word is used up by the peer when its last message is sent, and here when that has come and is released.
+// The peer consumes an announcement when it sends its last message; this end, when that message is received and released.
 VerbsReceiver::VerbsReceiver(VerbsLink& link, uint32_t channel, const QueueShape& shape, std::byte* slots)
     : link_(link),
       channel_(channel),
@@ -179,17 +169,17 @@ const Message* VerbsReceiver::tryPeekAhead(uint64_t ahead) {
     return nullptr;
   }
   if (slot.flags & kHasLanding) {
-    // A sender that lends nothing waits for no word, so it may be ahead of ours.
+    // A sender that lends nothing does not wait for announcements, so it may be ahead of them.
     const bool is_told = landings_begin_ < landings_end_;
     if (ahead > 0 || (!(slot.flags & kLanded) && !is_told)) return nullptr;
   }
   message_ = {placeOf(sequence), slot.bytes, slot.tag};
   if (message_.data) return &message_;
-  link_.broken("data that landed where nobody expects it");
+  link_.broken("data in memory without a landing");
   return nullptr;
 }
 
-// Null: it says that it landed where it may not.
+// Null: the message claims an invalid landing.
 const std::byte* VerbsReceiver::placeOf(uint64_t sequence) const {
   const Slot& slot = state_[sequence % state_.size()];
   if (slot.flags & kHasLanding) return landingOf(slot);
@@ -198,7 +188,7 @@ const std::byte* VerbsReceiver::placeOf(uint64_t sequence) const {
   return callers_slots_ + shape_.dataOffset(sequence);
 }
 
-// Of the oldest message.
+// The landing of the oldest message.
 const std::byte* VerbsReceiver::landingOf(const Slot& slot) const {
   if (landings_begin_ >= landings_end_) return nullptr;
   if (!(slot.flags & kLanded)) return headerOf(released_) + sizeof(SlotHeader);
@@ -209,40 +199,42 @@ const std::byte* VerbsReceiver::landingOf(const Slot& slot) const {
   return fits ? landing.memory + offset : nullptr;
 }
 
-// Where adapters do not have that memory the peer hears so: it waits for a word.
+// If adapters cannot register the memory, this is reported to the peer, since it waits for an announcement.
 bool VerbsReceiver::useSlots(std::span<std::byte> memory, MemoryOf) {
   HORING_CHECK_EQ(landings_end_, uint64_t{0});
   if (std::exchange(told_slots_, true)) return false;
-  std::byte* const slot = link_.landingSender(channel_).tryAcquire();
-  HORING_CHECK(slot);  // the first of these words
+  std::byte* const slot = link_.landingSender(channel_).tryAcquire(sizeof(SlotsAnnouncement));
+  HORING_CHECK(slot);  // the first announcement
   const bool fits = memory.size() == shape_.dataBytes() && released_ == 0 && !state_.front().full;
   const RegionCache::Entry* const lent = fits ? link_.lentMemory(memory.data(), memory.size()) : nullptr;
   if (lent) callers_slots_ = memory.data();
-  const SlotsWord word{.address = reinterpret_cast<uintptr_t>(callers_slots_),
-                       .keys = lent ? link_.remoteKeys(*lent) : decltype(word.keys){}};
-  std::memcpy(slot, &word, sizeof word);
-  link_.landingSender(channel_).post(sizeof word, kOfSlots);
+  const SlotsAnnouncement announcement{
+      .address = reinterpret_cast<uintptr_t>(callers_slots_),
+      .keys = lent ? link_.remoteKeys(*lent) : decltype(announcement.keys){}};
+  std::memcpy(slot, &announcement, sizeof announcement);
+  link_.landingSender(channel_).post(sizeof announcement, kOfSlots);
   return lent != nullptr;
 }
 
 bool VerbsReceiver::tryLand(const Landing& landing) {
   HORING_CHECK(landing.messages > 0);
   if (landings_end_ - landings_begin_ >= landings_.size()) return false;
-  Sender& words = link_.landingSender(channel_);
-  std::byte* const slot = words.tryAcquire();
+  Sender& announcements = link_.landingSender(channel_);
+  std::byte* const slot = announcements.tryAcquire(sizeof(LandingAnnouncement));
   if (!slot) return false;
   const RegionCache::Entry* const lent =
       landing.memory ? link_.lentMemory(landing.memory, landing.bytes) : nullptr;
-  const LandingWord word{.address = lent ? reinterpret_cast<uintptr_t>(landing.memory) : 0,
-                         .bytes = landing.bytes,
-                         .stride = landing.stride,
-                         .messages = landing.messages,
-                         .keys = lent ? link_.remoteKeys(*lent) : decltype(word.keys){}};
-  std::memcpy(slot, &word, sizeof word);
+  const LandingAnnouncement announcement{
+      .address = lent ? reinterpret_cast<uintptr_t>(landing.memory) : 0,
+      .bytes = landing.bytes,
+      .stride = landing.stride,
+      .messages = landing.messages,
+      .keys = lent ? link_.remoteKeys(*lent) : decltype(announcement.keys){}};
+  std::memcpy(slot, &announcement, sizeof announcement);
   Landing& told = landings_[landings_end_++ % landings_.size()];
   told = landing;
   if (!lent) told.memory = nullptr;
-  words.post(sizeof word, kOfLandings);
+  announcements.post(sizeof announcement, kOfLandings);
   return true;
 }
 
@@ -285,7 +277,7 @@ bool VerbsReceiver::settle() {
   return credit_sent_ >= awaited_ || link_.departed() || link_.returnCredit(channel_);
 }
 
-// To a peer that has left no credit is owed.
+// A peer that has left needs no credits.
 bool VerbsReceiver::flushed() const {
   return credit_sent_ == released_ || link_.departed();
 }

@@ -12,7 +12,7 @@ namespace horing::verbs {
 
 namespace {
 
-// Of a shared queue: enough for a good many queue pairs, and within what every adapter offers.
+// Entries of a shared completion queue: enough for many queue pairs, and within every adapter's limit.
 constexpr uint32_t kQueueEntries = 16384;
 
 }  // namespace
@@ -48,10 +48,8 @@ Result<CompletionQueue*> Device::reserve(uint32_t entries) {
   const uint32_t wanted = std::max(entries, std::min(kQueueEntries, most_entries_));
   ibv_cq* const cq = library_.createCq(context_, static_cast<int>(wanted), nullptr, channel_, 0);
   if (!cq)
-    return systemError(
-        errno,
-        "make a completion queue of %u entries on %s (it offers %u; fewer HORING_SOCKET_SLOTS need fewer)",
-        wanted, port_.device.c_str(), most_entries_);
+    return systemError(errno, "make a completion queue of %u entries on %s (it offers %u)", wanted,
+                       port_.device.c_str(), most_entries_);
   queues_.push_back(std::make_unique<CompletionQueue>());
   *queues_.back() = {.cq = cq, .free = wanted - entries, .armed = false};
   return queues_.back().get();

@@ -1,5 +1,5 @@
 #pragma once
-// Which RDMA devices this rank uses, and one of them, opened.
+// The selection of RDMA devices of this rank, and an open device.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,14 +11,15 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "transport/lent_memory.h"
 #include "transport/transport.h"
 #include "transport/verbs/library.h"
 #include "transport/verbs/subnet.h"
 
 namespace horing::verbs {
 
-// HORING_IB_HCA, understood. A list of prefixes of device names, each with ":port" behind it if that is meant; '=' in front: of whole
-// names; '^' before that: all but those.
+// HORING_IB_HCA, parsed. A list of prefixes of device names, each optionally with ":port"; a leading '=': full names; a leading '^':
+// exclude these.
 struct DeviceSelection {
   struct Entry {
     std::string name;
@@ -32,7 +33,7 @@ struct DeviceSelection {
   bool chooses(std::string_view device, int port) const;
 };
 
-// One row of a port's table of addresses.
+// One row of a port's GID table.
 struct GidEntry {
   enum class Kind : uint8_t { kInfiniband, kRoce1, kRoce2 };
   int index = 0;
@@ -43,8 +44,8 @@ struct GidEntry {
 // "RoCE v2".
 const char* kindName(GidEntry::Kind kind);
 
-// The row to use: `wanted`, if that is not negative; else RoCE v2 before v1, IPv4 before IPv6, others before link-local ones. An
-// error lists what there is. `port` names it in messages.
+// The row to use: `wanted`, if not negative; else RoCE v2 before v1, IPv4 before IPv6, link-local addresses last. An error lists the
+// existing rows. `port`: for messages.
 Result<GidEntry> chooseGid(std::span<const GidEntry> table, int wanted, const std::string& port);
 
 // A port of a device: a value.
@@ -52,13 +53,13 @@ struct Port {
   std::string device;
   int number = 1;
   bool infiniband = false;
-  bool needs_grh = false;  // of InfiniBand: packets carry the addresses of RoCE, too
+  bool needs_grh = false;  // for InfiniBand: packets need a global routing header
   ibv_mtu mtu = IBV_MTU_1024;
   uint16_t lid = 0;
   uint32_t mbps = 0;
   GidEntry gid;
-  Subnet subnet;     // of RoCE
-  bool near = true;  // to this rank, as near as any
+  Subnet subnet;     // for RoCE
+  bool near = true;  // among the nearest to this rank
 
   std::string label() const { return device + " port " + std::to_string(number); }
 };
@@ -66,11 +67,11 @@ struct Port {
 // A completion queue that several queue pairs share.
 struct CompletionQueue {
   ibv_cq* cq = nullptr;
-  uint32_t free = 0;  // entries that no queue pair may need
+  uint32_t free = 0;  // entries not reserved for a queue pair
   bool armed = false;
 };
 
-// An open device with one of its ports. A resource: what is made of it (queue pairs, registrations) must be gone before.
+// An open device with one of its ports. A resource: destroy its queue pairs and registrations first.
 class Device {
  public:
   Device(const Library& library, Port port, ibv_context* context, bool relaxed_ordering) noexcept
@@ -79,33 +80,33 @@ class Device {
   Device& operator=(const Device&) = delete;
   ~Device();
 
-  // Before anybody asks for it.
+  // Call before port() is used.
   void describeAs(Port port) { port_ = std::move(port); }
   Status open();
 
   const Library& library() const { return library_; }
   const Port& port() const { return port_; }
   ibv_pd* pd() const { return pd_; }
-  // Whether its writes into memory of the host may overtake each other on the way there.
+  // Whether its writes into host memory may be reordered.
   bool relaxedOrdering() const { return relaxed_ordering_; }
   // Becomes readable when an armed queue has a completion.
   int completionFd() const { return channel_->fd; }
   int asyncFd() const { return context_->async_fd; }
 
-  // A queue with room for so many completions that may come at once; give them back with `free += entries`.
+  // A queue with room for this many outstanding completions; return them with `free += entries`.
   Result<CompletionQueue*> reserve(uint32_t entries);
-  // Takes what has completed. Returns how many there were.
+  // Polls completions. Returns their number.
   template <typename Action>
   int poll(const Action& action);
-  // From now on the next completion makes completionFd() readable.
+  // The next completion makes completionFd() readable.
   void arm();
-  // Swallows that.
+  // Drains the event.
   void disarm();
-  // What happened to the port or the device since the last call, in words; "" if nothing did that ends its use.
+  // A fatal event of the port or the device since the last call, as text; "": none.
   std::string takeTrouble(const Log& log);
-  // As far as takeTrouble() has heard.
+  // According to takeTrouble().
   bool portUp() const { return port_up_ && !dead_; }
-  // For good: not even what was posted completes, or fails, any more.
+  // Permanent: posted work does not even complete with an error any more.
   bool dead() const { return dead_; }
 
  private:
@@ -144,17 +145,16 @@ struct DeviceWish {
   int gid_index = -1;            // as HORING_IB_GID_INDEX
   bool relaxed_ordering = true;  // as HORING_IB_RELAXED_ORDERING
   std::map<std::string, int> distance =
-      {};  // of devices from this rank; of those that are not named nobody knows
+      {};  // of devices from this rank; unknown for devices that are not listed
 };
 
 struct OpenDevices {
   std::vector<std::unique_ptr<Device>> devices;
-  std::string left_out;  // ports that do not serve, and why
-  Status wrong_setting;  // the first of them that would, but for a setting
+  std::string left_out;  // unusable ports, with reasons
+  Status wrong_setting;  // the first port that only a setting makes unusable
 };
 
-// Opens every port that is up and wished for, `most` at the most, the nearest first. An error names what there is and why none of it
-// serves.
+// Opens every selected port that is up, at most `most`, nearest first. An error lists the ports and the reasons why none is usable.
 Result<OpenDevices> openDevices(const Library& library, const DeviceWish& wish, size_t most);
 
 // Memory that the device may read, and peers may write if `access` says so. Memory and device must outlive it.
@@ -166,8 +166,8 @@ class Registration {
   Registration& operator=(Registration&& other) noexcept;
   ~Registration() { reset(); }
 
-  // The error of a limit on locked memory says which and how to raise it. Writes into memory of the host are in no order (nobody looks
-  // before a completion, which says that all before it is there); those into a GPU's are in the order that they have.
+  // If locked memory is limited, the error names the limit and how to raise it. Host memory is registered with relaxed ordering (it is read
+  // only after a completion, which orders all earlier writes), GPU memory without.
   static Result<Registration> make(Device& device, const Region& memory, int access);
 
   bool valid() const { return region_ != nullptr; }

@@ -19,7 +19,7 @@ Status bind(void* library, const char* name, Function& function) {
 }  // namespace
 
 Result<Library> loadLibrary() {
-  // Never closed: its providers keep state of the process.
+  // Never closed: its providers keep per-process state.
   void* const library = ::dlopen(kFile, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library) {
     const char* why = ::dlerror();

@@ -1,13 +1,13 @@
 #pragma once
-// libibverbs, found at run time: a machine without it still loads horing.
+// libibverbs, loaded at run time: horing also runs on machines without it.
 #include <infiniband/verbs.h>
 
 #include "base/status.h"
 
 namespace horing::verbs {
 
-// The functions of libibverbs.so.1 that are used here. What moves data (ibv_post_send and the like) is inline in its header and goes
-// through the device's own table. A value; the library stays loaded as long as the process.
+// The functions of libibverbs.so.1 that are used. Data functions (ibv_post_send and similar) are inline in its header and call the device's
+// own table. A value; the library stays loaded until the process ends.
 struct Library {
   decltype(&::ibv_fork_init) forkInit = nullptr;
   decltype(&::ibv_get_device_list) getDeviceList = nullptr;
@@ -16,15 +16,15 @@ struct Library {
   decltype(&::ibv_open_device) openDevice = nullptr;
   decltype(&::ibv_close_device) closeDevice = nullptr;
   decltype(&::ibv_query_device) queryDevice = nullptr;
-  // Declared for an older, shorter ibv_port_attr: give it one that is all zero.
+  // Declared for an older, shorter ibv_port_attr: pass a zeroed struct.
   decltype(&::ibv_query_port) queryPort = nullptr;
   decltype(&::ibv_query_gid) queryGid = nullptr;
   decltype(&::ibv_alloc_pd) allocPd = nullptr;
   decltype(&::ibv_dealloc_pd) deallocPd = nullptr;
   decltype(&::ibv_reg_mr) regMr = nullptr;
-  // Null: a library before rdma-core 28, which knows no access that an adapter may do without.
+  // Null: a library before rdma-core 28, without optional access flags.
   decltype(&::ibv_reg_mr_iova2) regMrIova2 = nullptr;
-  // Null: a library before rdma-core 34, which has none.
+  // Null: a library before rdma-core 34.
   ibv_mr* (*regDmabufMr)(ibv_pd*, uint64_t offset, size_t bytes, uint64_t address, int fd,
                          int access) = nullptr;
   decltype(&::ibv_dereg_mr) deregMr = nullptr;

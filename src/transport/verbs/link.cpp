@@ -11,7 +11,7 @@
 namespace horing::verbs {
 
 namespace {
-// A write with all of its credit, and as much for a word about landings; also how far apart ends may be in what they know.
+// Sends per slot: a message and its credit, and the same for an announcement; also bounds how far the two ends' states may differ.
 constexpr uint32_t kSendsPerSlot = 4;
 }  // namespace
 
@@ -55,8 +55,8 @@ Status VerbsLink::open() {
   return {};
 }
 
-// Credits: a message that goes out is answered by one credit at most, and no more messages than slots are unanswered. So each end has
-// at most one message and one credit of the other before it for each slot.
+// Each message is answered by at most one credit, and at most as many messages as slots are unanswered. So each end has at most one pending
+// message and one pending credit of the peer for each slot.
 Status VerbsLink::openPath(size_t index) {
   LinkPath& path = paths_[index];
   Device& device = *options_.paths[index].device;
@@ -93,7 +93,7 @@ size_t VerbsLink::openPaths() const {
       std::count_if(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.works(); }));
 }
 
-// Those that carry data, or that may when both are ready.
+// Paths that carry data, or may do so once both ends are ready.
 size_t VerbsLink::pathsLeft() const {
   if (ready()) return openPaths();
   return static_cast<size_t>(
@@ -130,13 +130,13 @@ void VerbsLink::pushWaiting() {
     const Waiting next = waiting_[waiting_first_];
     LinkPath* const path = choosePath(channels_[next.channel]->sender.bytesOf(next.sequence));
     if (!path) return;
-    if (!transmit(*path, next)) continue;  // by another path then
+    if (!transmit(*path, next)) continue;  // then by another path
     waiting_first_ = (waiting_first_ + 1) % waiting_.size();
     --waiting_count_;
   }
 }
 
-// The one that will be through with it first, as far as speeds tell.
+// The path that will finish the message first, by its speed.
 VerbsLink::LinkPath* VerbsLink::choosePath(uint32_t bytes) {
   LinkPath* best = nullptr;
   std::pair<bool, double> best_cost;
@@ -183,11 +183,11 @@ bool VerbsLink::transmit(LinkPath& path, const Waiting& message) {
         {.pieces = {data}, .to = target.address, .remote_key = target.keys[index], .immediate = {}});
     data = {};
   }
-  // Last, and by the same path: what it says is there when it comes.
+  // Last, and by the same path: the data is there when the header arrives.
   if (posted.ok())
     posted = path.pair->post(
         {.pieces = {head, data},
-         .to = peer_slots_ + static_cast<uint64_t>(header - slots_.get()),  // both ends lay slots alike
+         .to = peer_slots_ + static_cast<uint64_t>(header - slots_.get()),  // both ends use the same layout
          .remote_key = path.theirs.remote_key,
          .immediate = Immediate::pack(Immediate::Kind::kData, message.channel, message.sequence)});
   if (!posted.ok()) {
@@ -200,8 +200,8 @@ bool VerbsLink::transmit(LinkPath& path, const Waiting& message) {
   return true;
 }
 
-// Credits are worth a message of their own when the peer may soon wait for them, or when there is nothing better to do; else they wait
-// for a message of the same channel to carry them.
+// Credits get a separate message if the peer may soon wait for them, or if this rank is idle; otherwise they are piggybacked on the next
+// message of the channel.
 void VerbsLink::pushCredits(Effort effort) {
   credits_owed_ = false;
   for (uint32_t channel = 0; channel < channels_.size(); ++channel) {
@@ -255,7 +255,7 @@ void VerbsLink::completed(size_t index, const ibv_wc& done) {
   LinkPath& path = paths_[index];
   if (!path.pair || path.pair->id() != Path::idOf(done) || !status_.ok()) return;
   if (done.status != IBV_WC_SUCCESS) {
-    // A peer that has left takes nothing any more, which is no failure.
+    // A peer that has left receives nothing any more, which is no failure.
     if (departed_) return;
     const char* const text = options_.paths[index].device->library().statusText(done.status);
     giveUp(index, formatString("%s (vendor code %u)", text, done.vendor_err), lossOf(done.status));
@@ -267,7 +267,7 @@ void VerbsLink::completed(size_t index, const ibv_wc& done) {
     return;
   }
   arrived(done);
-  // Giving up may have been the answer.
+  // The path may have been given up meanwhile.
   if (!path.pair) return;
   if (const Status room = path.pair->receiveDone(); !room.ok() && !departed_) postFailed(path, room);
 }
@@ -281,7 +281,7 @@ std::array<uint32_t, kMaxPaths> VerbsLink::remoteKeys(const RegionCache::Entry& 
 
 void VerbsLink::broken(const char* what) {
   fail(makeStatus(Code::kRemoteError,
-                  "rank %d broke the protocol in what it sent to rank %d (%s): %s; this is a bug of horing "
+                  "rank %d violated the protocol in a message to rank %d (%s): %s; this is a bug of horing "
                   "or memory that was "
                   "overwritten",
                   options_.peer, options_.rank, options_.paths.front().name.c_str(), what));
@@ -298,14 +298,15 @@ void VerbsLink::arrived(const ibv_wc& done) {
   } else {
     const uint64_t sequence = immediate.widen(channel.receiver.released());
     if (!channel.receiver.arrived(sequence, done.byte_len))
-      return broken("a message out of turn, or of another size than it says");
+      return broken("a message out of order, or of another size than announced");
     std::memcpy(&credit, channel.receiver.headerOf(sequence) + offsetof(SlotHeader, credit), sizeof credit);
   }
   if (!channel.sender.takeCredit(credit)) return broken("more messages acknowledged than were sent");
-  if (immediate.channel >= dataChannels()) channels_[immediate.channel - dataChannels()]->sender.wordCame();
+  if (immediate.channel >= dataChannels())
+    channels_[immediate.channel - dataChannels()]->sender.announcementArrived();
 }
 
-// From here on nothing of the peer arrives by this path, and nothing that has not been seen counts.
+// From here on nothing arrives by this path, and unseen completions are ignored.
 void VerbsLink::giveUp(size_t index, const std::string& why, Loss loss) {
   LinkPath& path = paths_[index];
   if (path.lost()) return;

@@ -1,5 +1,5 @@
 #pragma once
-// Everything between this rank and one peer over RDMA: slots, connections, and the paths that they share.
+// A link to one peer over RDMA: slots, connections, and the paths that they share.
 #include <functional>
 #include <memory>
 #include <span>
@@ -19,13 +19,25 @@ namespace horing::verbs {
 // A port of this rank and one of the peer's.
 struct PathPlan {
   Device* device;
-  size_t device_index;  // of those in the region cache
+  size_t device_index;  // index in the region cache
   PublishedPort theirs;
   std::string name;    // "mlx5_0 port 1 -> mlx5_2 port 1"
-  bool spare = false;  // carries data only when those that are not are lost
+  bool spare = false;  // carries data only when all non-spare paths are lost
 };
 
 class VerbsLink;
+
+// How far an end has come with a path in its present generation (link_recovery.cpp), as reported to the other end.
+enum class PathStage : uint8_t {
+  kBegun,
+  kOffered,  // by kHello or kAgain: how to reach its queue pair
+  kOn,       // its queue pair can receive
+  kBroken,   // from any other stage: it has given the path up
+};
+constexpr bool mayFollow(PathStage now, PathStage next) {
+  if (next == PathStage::kBroken) return now != PathStage::kBroken;
+  return now < PathStage::kOn && static_cast<int>(next) == static_cast<int>(now) + 1;
+}
 
 struct LinkOptions {
   int rank = 0;
@@ -33,38 +45,41 @@ struct LinkOptions {
   int number = 0;
   LinkShape shape;
   std::vector<PathPlan> paths;
-  // A new one for path `index`; each life of a path has its own, so that nothing late counts for the next.
+  // A new ID for path `index`; each generation of a path has its own, so that late completions are ignored.
   std::function<uint32_t(VerbsLink& link, size_t index)> new_path_id;
   PathTuning tuning;
-  int64_t outage_ns = 0;  // how long it may be without a path
-  // Makes what takes this link's place when no path comes up; empty: that is an error.
+  int64_t outage_ns = 0;  // how long the link may be without a path
+  // Makes the replacement of this link if no path comes up; empty: that is an error.
   std::function<Result<Link*>()> instead;
   const RegionCache* regions = nullptr;
-  DataMoved* moved = nullptr;  // adds to it
+  DataMoved* moved = nullptr;  // the totals to add to
   const Clock* clock = nullptr;
   Log log = Log();
 };
 
-// Messages of a connection are spread over the paths, each to the one that has the least under way for its speed, and put in order
-// again by the slot that their number names.
+// Messages of a connection are spread over the paths, each to the path with the least data in flight for its speed, and reordered by their
+// number, which gives the slot.
 //
-// A path whose queue pair fails is given up by both ends, and each says what it has: what went by this path and did not arrive is
-// sent again by another one; it lies in its slot still, as no credit has come for it. Without another one the link waits for one to come
-// back (link_lives.cpp), and fails when that takes too long, unless the control link explains why: the peer's process died, or has left.
+// If a path's queue pair fails, both ends give the path up and report what they have received: lost messages are retransmitted by another
+// path; they are still in their slots, since they have no credit. Without another path the link waits for one to recover
+// (link_recovery.cpp), and fails if that takes too long, unless the control link reports the cause: the peer's process died, or has left.
 //
-// A path carries data once a first packet has got through, for queue pairs come up between ports that do not reach each other, too. One
-// that cannot be made, or leads nowhere, is given up the same way, and the link comes up on the others. An end is ready with at least
-// one; where one end never is, both have heard of the loss of all paths, and use another link `instead`.
+// A path carries data once a first packet has arrived, since queue pairs can be connected between ports that do not reach each other. A
+// path that cannot be made, or whose packets do not arrive, is given up the same way, and the link uses the others. An end is ready with at
+// least one path; if one end never is, both learn that all paths are lost, and use another link `instead`.
 class VerbsLink final : public Link {
  public:
-  // `control` carries the words; it must live as long as progress is called.
+  // `control` carries the control messages; it must exist as long as progress is called.
   VerbsLink(LinkOptions options, Link& control) : options_(std::move(options)), control_(control) {}
-  // Makes slots and queue pairs. Once, before all else.
+  // Makes slots and queue pairs. Once, before any other call.
   Status open();
 
   int peer() const override { return options_.peer; }
   int number() const override { return options_.number; }
   bool established() const override { return instead_ ? instead_->established() : ready(); }
+  bool isMending() const override {
+    return instead_ ? instead_->isMending() : ready() && openPaths() == 0 && !departed_ && status_.ok();
+  }
   const Status& status() const override { return instead_ && status_.ok() ? instead_->status() : status_; }
   Sender& sender(int channel) override {
     return instead_ ? instead_->sender(channel) : channels_[static_cast<size_t>(channel)]->sender;
@@ -77,19 +92,19 @@ class VerbsLink final : public Link {
 
   // --- Running.
   enum class Effort : uint8_t { kNormal, kThorough };
-  // Gives adapters what waits for them. `kThorough`: leave no credit owed.
+  // Posts waiting messages to adapters. `kThorough`: also returns all credits.
   void progress(Effort effort);
-  // Whether the control transport has to be driven whenever this link is: it comes up, or another one took its place.
+  // Whether the control transport must be driven together with this link: while it is being established, or after it was replaced.
   bool needsControl() const { return instead_ || !ready(); }
-  // Hears what the peer says, and answers.
+  // Processes the peer's control messages, and answers.
   void progressControl();
-  // Something by path `index` is done.
+  // A completion on path `index`.
   void completed(size_t index, const ibv_wc& done);
-  // The port is down: what another one can do shall not wait until packets have been repeated in vain.
+  // The port is down: switches to other paths at once, without waiting for retries.
   void portFailed(const Device& device, const std::string& why);
-  // First error wins.
+  // Keeps the first error.
   void fail(Status status);
-  // Takes leave of a healthy peer when everything posted is known to have arrived; to be called, with progress, until it says true.
+  // Says goodbye to a healthy peer once everything posted has arrived; call it, with progress, until it returns true.
   bool leave();
 
   // --- For the connections.
@@ -100,18 +115,20 @@ class VerbsLink final : public Link {
   const RegionCache::Entry* lentMemory(const std::byte* memory, size_t bytes) const {
     return options_.regions->find(memory, bytes);
   }
-  // Whether this rank's call has any.
+  // Whether this rank's call lends memory.
   bool lendsMemory() const { return options_.regions->holdsAny(); }
-  // Words are no data.
-  DataMoved& movedBy(uint32_t channel) { return channel < dataChannels() ? *options_.moved : words_moved_; }
-  // What the peer says of where messages on that channel shall land, and what this end says of those that it receives.
-  Receiver& landingWords(uint32_t channel) { return channels_[dataChannels() + channel]->receiver; }
+  // Announcements do not count as data.
+  DataMoved& movedBy(uint32_t channel) {
+    return channel < dataChannels() ? *options_.moved : announcements_moved_;
+  }
+  // The peer's announcements of landings for this channel, and this end's announcements for messages that it receives.
+  Receiver& announcements(uint32_t channel) { return channels_[dataChannels() + channel]->receiver; }
   Sender& landingSender(uint32_t channel) { return channels_[dataChannels() + channel]->sender; }
   std::array<uint32_t, kMaxPaths> remoteKeys(const RegionCache::Entry& region) const;
   void broken(const char* what);
-  // At once. False: to be tried again.
+  // Returns a credit at once. False: try again.
   bool returnCredit(uint32_t channel);
-  // The peer has left in order, and has had all before message lastMessage() delivered.
+  // The peer has left in order; all its messages before lastMessage() were delivered.
   bool departed() const override {
     if (instead_) return instead_->departed();
     return departed_ || (!ready() && control_.departed());
@@ -125,29 +142,28 @@ class VerbsLink final : public Link {
     VerbsReceiver receiver;
   };
   struct LinkPath {
-    std::unique_ptr<Path> pair;  // null: lost, or not offered again yet
-    Registration outgoing;       // memory that is sent from
+    std::unique_ptr<Path> pair;  // null: lost, and not offered again yet
+    Registration outgoing;       // memory to send from
     Registration incoming;       // memory that the peer writes
     PathHello theirs{};
     uint64_t under_way = 0;  // bytes given to it and not credited yet
     std::string why_lost;    // empty: it is not
     // Of this life.
-    bool proven = false;  // it carries data, while there is a pair
-    bool said_broken = false;
-    bool peer_gave_up = false;
-    bool offered = false, heard_offer = false;  // by kHello or kAgain
-    bool said_on = false, heard_on = false;
-    int64_t on_since_ns = 0;  // at both ends
+    PathStage mine = PathStage::kBegun, peers = PathStage::kBegun;
+    bool proven = false;      // it carries data, while there is a pair
+    int64_t on_since_ns = 0;  // at the peer
     // Of all.
     int losses = 0;
     int64_t lost_at_ns = 0;
-    bool lost_for_good = false;  // nobody tries again
+    bool lost_for_good = false;  // not retried
 
     bool works() const { return pair && proven; }
     bool lost() const { return !why_lost.empty(); }
-    bool over() const { return said_broken && peer_gave_up; }  // both ends know
+    bool over() const { return mine == PathStage::kBroken && peers == PathStage::kBroken; }
+    // The peer has sent a message that moves it to this stage. False: its present stage does not allow that.
+    bool hears(PathStage stage);
   };
-  // Messages that no path had room for.
+  // A message that no path had room for.
   struct Waiting {
     uint32_t channel;
     uint64_t sequence;
@@ -159,12 +175,12 @@ class VerbsLink final : public Link {
   bool ready() const { return said_ready_ && peer_ready_; }
   Status openPath(size_t index);
   uint32_t dataChannels() const { return static_cast<uint32_t>(shape().channels); }
-  // Of a channel, or of the words about its landings.
+  // For a channel, or for the announcements of its landings.
   QueueShape queueShape(uint32_t channel) const;
-  // Of one direction: the slots of all channels; and with what a first packet is sent from, and to.
+  // Bytes of one direction: the slots of all channels; memoryBytes: with the buffers of first packets.
   uint64_t slotBytes() const;
   uint64_t rowBytes() const { return slotBytes() + kLargestPacket; }
-  bool say(Word word, std::span<const std::byte> what);
+  bool say(ControlTag tag, std::span<const std::byte> what);
   void hear(const Message& message);
   void hearHello(const Message& message);
   void hearBroken(const Message& message);
@@ -173,7 +189,7 @@ class VerbsLink final : public Link {
   void sayBroken(size_t index);
   void controlFailed();
   void arrived(const ibv_wc& done);
-  // Whether another try may do better: not where memory was not what it should be.
+  // Whether a retry may succeed: not after invalid memory.
   enum class Loss : uint8_t { kOfNetwork, kForGood };
   static Loss lossOf(ibv_wc_status status);
   void giveUp(size_t index, const std::string& why, Loss loss = Loss::kOfNetwork);
@@ -193,10 +209,10 @@ class VerbsLink final : public Link {
   bool isOverdue(const LinkPath& path) const;
   size_t pathsLeft() const;
   PathHello helloOf(const LinkPath& path) const;
-  bool sayPath(Word word, size_t index);
+  bool sayPath(ControlTag tag, size_t index);
   void sayAgain(size_t index);
-  void progressLives();
-  void beginLife(LinkPath& path);
+  void progressRecovery();
+  void beginGeneration(LinkPath& path);
   void offer(size_t index);
   void connectPath(size_t index);
   void prove(size_t index);
@@ -207,14 +223,14 @@ class VerbsLink final : public Link {
   LinkOptions options_;
   Link& control_;
   Status status_;
-  std::unique_ptr<std::byte[], FreeDelete> slots_;  // before the registrations of it
-  std::vector<std::unique_ptr<Channel>> channels_;  // then as many for words about landings
-  DataMoved words_moved_;
+  std::unique_ptr<std::byte[], FreeDelete> slots_;  // destroyed after its registrations
+  std::vector<std::unique_ptr<Channel>> channels_;  // followed by as many for announcements
+  DataMoved announcements_moved_;
   std::vector<LinkPath> paths_;
   std::vector<Waiting> waiting_;  // a ring of fixed size
   size_t waiting_first_ = 0;
   size_t waiting_count_ = 0;
-  uint64_t peer_slots_ = 0;  // address over there
+  uint64_t peer_slots_ = 0;  // address at the peer
   size_t turn_ = 0;
   bool said_hello_ = false;
   bool heard_hello_ = false;
@@ -224,9 +240,9 @@ class VerbsLink final : public Link {
   bool departed_ = false;
   bool said_goodbye_ = false;
   Goodbye goodbye_{};         // the peer's
-  std::string why_stranded_;  // the last path is gone, and this is why
+  std::string why_stranded_;  // why the last path was lost
   int64_t stranded_since_ns_ = 0;
-  Link* instead_ = nullptr;  // of the control transport
+  Link* instead_ = nullptr;  // a link of the control transport
 };
 
 }  // namespace horing::verbs

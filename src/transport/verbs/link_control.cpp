@@ -1,4 +1,4 @@
-// What the two ends of a link say to each other over the control link: how to begin, what is lost, and farewell.
+// The control messages between the two ends of a link: setup, losses, and departure.
 #include <algorithm>
 #include <cstring>
 
@@ -9,8 +9,8 @@ namespace horing::verbs {
 
 namespace {
 
-// How long a link without a path, and without hope, waits for a better explanation: a peer that died or left tells so by the control
-// link, perhaps a moment later.
+// How long a link that has lost all paths for good waits for a better error: the control link may report a moment later that the peer died
+// or left.
 constexpr int64_t kExplanationNs = 1'000'000'000;
 
 template <typename Struct>
@@ -27,25 +27,25 @@ void VerbsLink::progressControl() {
   if (!control_.status().ok()) return controlFailed();
   if (!control_.established()) return;
   if (!said_hello_) sayHello();
-  Receiver& words = control_.receiver(0);
+  Receiver& incoming = control_.receiver(0);
   while (status_.ok() && !departed_) {
-    const Message* const word = words.tryPeek();
-    if (!word) break;
-    hear(*word);
-    words.release();
+    const Message* const message = incoming.tryPeek();
+    if (!message) break;
+    hear(*message);
+    incoming.release();
   }
   if (!control_.status().ok() && !departed_) controlFailed();
-  progressLives();
+  progressRecovery();
   if (!why_stranded_.empty()) judgeStranded();
 }
 
-// False: the control link is broken, or not there yet.
-bool VerbsLink::say(Word word, std::span<const std::byte> what) {
+// False: the control link is broken, or not established yet.
+bool VerbsLink::say(ControlTag tag, std::span<const std::byte> what) {
   std::byte* const memory =
-      control_.established() && control_.status().ok() ? control_.sender(0).tryAcquire() : nullptr;
+      control_.established() && control_.status().ok() ? control_.sender(0).tryAcquire(kWholeSlot) : nullptr;
   if (!memory) return false;
   std::copy(what.begin(), what.end(), memory);
-  control_.sender(0).post(static_cast<uint32_t>(what.size()), static_cast<Tag>(word));
+  control_.sender(0).post(static_cast<uint32_t>(what.size()), static_cast<Tag>(tag));
   return true;
 }
 
@@ -58,10 +58,10 @@ void VerbsLink::sayHello() {
               .path = {}};
   for (size_t i = 0; i < paths_.size(); ++i)
     if (paths_[i].pair) hello.path[i] = helloOf(paths_[i]);
-  said_hello_ = say(Word::kHello, std::as_bytes(std::span(&hello, 1)));
+  said_hello_ = say(ControlTag::kHello, std::as_bytes(std::span(&hello, 1)));
   for (size_t i = 0; i < paths_.size() && said_hello_; ++i)
     if (paths_[i].pair)
-      paths_[i].offered = true;
+      paths_[i].mine = PathStage::kOffered;
     else
       sayBroken(i);
 }
@@ -73,9 +73,9 @@ PathHello VerbsLink::helloOf(const LinkPath& path) const {
           .reserved = 0};
 }
 
-bool VerbsLink::sayPath(Word word, size_t index) {
+bool VerbsLink::sayPath(ControlTag tag, size_t index) {
   const auto number = static_cast<uint32_t>(index);
-  return say(word, std::as_bytes(std::span(&number, 1)));
+  return say(tag, std::as_bytes(std::span(&number, 1)));
 }
 
 void VerbsLink::sayBroken(size_t index) {
@@ -87,23 +87,23 @@ void VerbsLink::sayBroken(size_t index) {
   for (size_t channel = 0; channel < channels_.size(); ++channel)
     said.state[channel] = channels_[channel]->receiver.state();
   std::copy_n(why.begin(), std::min(why.size(), said.why.size() - 1), said.why.begin());
-  paths_[index].said_broken = say(Word::kBroken, std::as_bytes(std::span(&said, 1)));
+  if (say(ControlTag::kBroken, std::as_bytes(std::span(&said, 1)))) paths_[index].mine = PathStage::kBroken;
 }
 
 void VerbsLink::hear(const Message& message) {
-  const auto word = static_cast<Word>(message.tag);
-  if (word == Word::kHello && !heard_hello_) return hearHello(message);
-  if (word == Word::kReady && said_hello_ && heard_hello_ && !peer_ready_ && message.bytes == 0) {
+  const auto tag = static_cast<ControlTag>(message.tag);
+  if (tag == ControlTag::kHello && !heard_hello_) return hearHello(message);
+  if (tag == ControlTag::kReady && said_hello_ && heard_hello_ && !peer_ready_ && message.bytes == 0) {
     peer_ready_ = true;
     return;
   }
-  if (word == Word::kBroken && heard_hello_) return hearBroken(message);
+  if (tag == ControlTag::kBroken && heard_hello_) return hearBroken(message);
   Again again;
-  if (word == Word::kAgain && said_ready_ && read(message, again)) return hearAgain(again);
+  if (tag == ControlTag::kAgain && said_ready_ && read(message, again)) return hearAgain(again);
   uint32_t path = 0;
-  if (word == Word::kOn && heard_hello_ && read(message, path)) return hearOn(path);
-  if (word == Word::kGoodbye && said_ready_) return hearGoodbye(message);
-  broken("a word out of turn");
+  if (tag == ControlTag::kOn && heard_hello_ && read(message, path)) return hearOn(path);
+  if (tag == ControlTag::kGoodbye && said_ready_) return hearGoodbye(message);
+  broken("an unexpected control message");
 }
 
 void VerbsLink::hearHello(const Message& message) {
@@ -112,32 +112,33 @@ void VerbsLink::hearHello(const Message& message) {
   const LinkShape theirs{
       .channels = static_cast<int>(hello.channels), .slots = hello.slots, .slot_bytes = hello.slot_bytes};
   if (theirs != shape()) return fail(linkShapeMismatch(options_.rank, shape(), options_.peer, theirs));
-  // Both ends have computed the paths from the same addresses.
+  // Both ends compute the paths from the same addresses.
   if (hello.paths != paths_.size()) return broken("another number of paths than ours");
   heard_hello_ = true;
   peer_slots_ = hello.slots_address;
   for (size_t i = 0; i < paths_.size(); ++i) {
     paths_[i].theirs = hello.path[i];
-    paths_[i].heard_offer = hello.path[i].queue_pair != 0;  // else the peer says next why it has none
-    if (paths_[i].pair && paths_[i].heard_offer) connectPath(i);
+    // Otherwise the peer's next message gives the reason.
+    const bool is_offered = hello.path[i].queue_pair != 0 && paths_[i].hears(PathStage::kOffered);
+    if (paths_[i].pair && is_offered) connectPath(i);
   }
 }
 
-// Whoever notices first that a path is gone tells the other, which gives it up, too, and says what it has; then each sends again.
+// The end that first notices a lost path reports it; the other gives it up, too, and reports what it has received; then both
+// retransmit.
 void VerbsLink::hearBroken(const Message& message) {
   Broken said;
   if (!read(message, said) || said.path >= paths_.size()) return broken("a loss of no path");
   said.why.back() = '\0';
   LinkPath& path = paths_[said.path];
-  if (path.over()) beginLife(path);  // of which the peer had not even something to offer
-  if (path.peer_gave_up) return broken("a loss that it has told before");
-  path.peer_gave_up = true;
+  if (path.over()) beginGeneration(path);  // of which the peer had not even something to offer
+  if (!path.hears(PathStage::kBroken)) return broken("a loss that it has reported before");
   // It will not offer it again, so that there is nothing to wait for.
   path.lost_for_good = path.lost_for_good || said.for_good != 0;
-  giveUp(said.path, formatString("rank %d says: %s", options_.peer, said.why.data()));
+  giveUp(said.path, formatString("rank %d reports: %s", options_.peer, said.why.data()));
   for (size_t channel = 0; channel < channels_.size(); ++channel)
     if (!channels_[channel]->sender.pathGone(static_cast<uint16_t>(said.path), said.state[channel]))
-      return broken("it says that it has messages that were not sent");
+      return broken("a state with messages that were not sent");
 }
 
 void VerbsLink::hearGoodbye(const Message& message) {
@@ -167,15 +168,15 @@ void VerbsLink::judgeStranded() {
   const int64_t patience_ns = has_hope ? std::max(options_.outage_ns, kExplanationNs) : kExplanationNs;
   if (options_.clock->nowNs() - stranded_since_ns_ < patience_ns) return;
   fail(makeStatus(Code::kRemoteError,
-                  "rank %d lost its last RDMA path to rank %d, and none came back within %lld ms%s: %s; look "
+                  "rank %d lost its last RDMA path to rank %d, and none came back within %lld ms: %s; look "
                   "at the port (ibv_devinfo, rdma link), the cable and the "
                   "switch, or use HORING_TRANSPORTS=shm,socket",
                   options_.rank, options_.peer, static_cast<long long>(patience_ns / 1'000'000),
-                  has_hope ? " (HORING_IB_OUTAGE_MS)" : "", why_stranded_.c_str()));
+                  why_stranded_.c_str()));
 }
 
-// An end says that it is ready while it has a path, hence before it says that it has lost the last one. So once both have said so of all,
-// both know whether both were ready, and only then one may have sent anything.
+// An end reports ready while it has a path, hence before it reports the loss of its last path. So once both ends have reported all paths
+// lost, both know whether both were ready; only in that case may data have been sent.
 bool VerbsLink::agreedWithoutPaths() const {
   return heard_hello_ &&
          std::all_of(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.over(); });
@@ -207,8 +208,8 @@ bool VerbsLink::leave() {
   for (size_t index = 0; index < paths_.size(); ++index) {
     LinkPath& path = paths_[index];
     if (!path.proven) continue;  // it has carried nothing in this life
-    // What went by a path that is gone is known to be lost or not once the peer has said so.
-    settled = settled && (path.pair || path.peer_gave_up);
+    // Messages sent by a lost path are known to be lost or not once the peer has reported its state.
+    settled = settled && (path.pair || path.peers == PathStage::kBroken);
     if (!path.pair) continue;
     if (const Status asked = path.pair->settle(); !asked.ok()) postFailed(path, asked);
     settled = settled && path.pair && path.pair->settled();
@@ -219,8 +220,8 @@ bool VerbsLink::leave() {
     said.posted[channel] = channels_[channel]->sender.posted();
     said.released[channel] = channels_[channel]->receiver.released();
   }
-  // Unsaid, the control link is broken, and nobody listens.
-  [[maybe_unused]] const bool heard = say(Word::kGoodbye, std::as_bytes(std::span(&said, 1)));
+  // If it cannot be sent, the control link is broken, and the peer is not listening.
+  [[maybe_unused]] const bool heard = say(ControlTag::kGoodbye, std::as_bytes(std::span(&said, 1)));
   return said_goodbye_ = true;
 }
 

@@ -31,7 +31,7 @@ Status Path::open() {
   wanted.cap.max_recv_wr = options_.receives + kReceiveBatch;
   wanted.cap.max_send_sge = 2;
   wanted.cap.max_recv_sge = 1;
-  // What an adapter takes inline it does not say, and some, refusing more, leave errno alone.
+  // Adapters do not report their inline limit, and some fail without setting errno.
   for (const uint32_t inline_bytes : {256, 96, 0}) {
     wanted.cap.max_inline_data = inline_bytes;
     errno = 0;
@@ -65,7 +65,7 @@ Status Path::toInit() {
                      device_.port().label().c_str(), attributes.pkey_index);
 }
 
-// The end of the chain is moved so that only so many are posted.
+// Moves the end of the chain so that only `count` are posted.
 Status Path::postReceives(uint32_t count) {
   while (count > 0) {
     const uint32_t now = std::min(count, kReceiveBatch);
@@ -110,7 +110,7 @@ Status Path::connect(const PathHello& theirs, const PublishedPort& their_port, c
   attributes.sq_psn = first_packet_;
   attributes.timeout = static_cast<uint8_t>(tuning.timeout);
   attributes.retry_cnt = static_cast<uint8_t>(tuning.retries);
-  // Receives are there before the peer may send, so this only bridges the moment until they are posted again.
+  // Receives are posted before the peer may send; this only bridges the time until they are reposted.
   attributes.rnr_retry = 6;
   attributes.max_rd_atomic = 1;
   error = device_.library().modifyQp(pair_, &attributes,
@@ -121,7 +121,7 @@ Status Path::connect(const PathHello& theirs, const PublishedPort& their_port, c
                      their_port.name.c_str());
 }
 
-// Also signalled when there is little room, so that it comes back.
+// Also signalled when there is little room, so that a completion frees some.
 Status Path::post(const Write& write) {
   return post(write, unsignalled_ + 1 >= kSignalEvery || posted_ - completed_ >= options_.sends / 2);
 }
@@ -132,7 +132,7 @@ Status Path::post(const Write& write, bool signalled) {
   ibv_send_wr request{};
   request.sg_list = pieces.data();
   uint32_t bytes = 0;
-  bool may_inline = true;  // the library's copy then
+  bool may_inline = true;  // the library copies the data then
   for (const Piece& piece : write.pieces) {
     if (piece.bytes == 0) continue;
     pieces[static_cast<size_t>(request.num_sge++)] = {

@@ -1,5 +1,5 @@
 #pragma once
-// One RC queue pair: a way from this rank to a peer through one port at each end.
+// One RC queue pair between this rank and a peer, through one port at each end.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -24,19 +24,19 @@ struct PathTuning {
 
 struct PathOptions {
   uint32_t id;        // comes back with each completion, see idOf()
-  uint32_t sends;     // at most under way
-  uint32_t receives;  // messages that the peer may send before this end looks
-  int pkey_index;     // as PathTuning's
+  uint32_t sends;     // the most outstanding sends
+  uint32_t receives;  // messages that the peer may send before this end polls
+  int pkey_index;     // as in PathTuning
 };
 
 struct Piece {
   const std::byte* from = nullptr;
   uint32_t bytes = 0;
   uint32_t local_key = 0;
-  bool of_gpu = false;  // nobody but the adapter reads it
+  bool of_gpu = false;  // only the adapter can read it
 };
 
-// Memory of this end, one piece after the other, into memory of the other; and, if given, 32 bits that say that all is there.
+// A gather of local memory, written contiguously to remote memory; optionally with 32 bits of immediate data.
 struct Write {
   std::array<Piece, 2> pieces{};
   uint64_t to = 0;
@@ -50,31 +50,31 @@ class Path {
   static Result<std::unique_ptr<Path>> make(Device& device, const PathOptions& options);
   Path(const Path&) = delete;
   Path& operator=(const Path&) = delete;
-  // No packet of the peer changes memory any more.
+  // After this no packet of the peer changes memory.
   ~Path();
 
   uint32_t id() const { return options_.id; }
   uint32_t queuePair() const { return pair_->qp_num; }
   uint32_t firstPacket() const { return first_packet_; }
-  // Turns it on, in both directions.
+  // Connects both directions.
   Status connect(const PathHello& theirs, const PublishedPort& their_port, const PathTuning& tuning);
 
-  // For a message: data that lands is a write of its own, and settle() is to have room behind it.
+  // Room for a message: landing data is a separate write, and settle() needs one more.
   bool hasRoom() const { return posted_ - completed_ + 3 <= options_.sends; }
-  // Only with room. The memory must not change until the peer is known to have the message.
+  // Requires room. The memory must not change until the peer's credit.
   Status post(const Write& write);
-  // Sends that are known to be done are all there have been. What is not known yet will be, after this.
+  // settled(): all sends are known to be complete. settle(): requests a completion, after which they are.
   Status settle();
-  // A write whose completion says that the peer's end is there.
+  // A write whose completion proves that the peer's end works.
   Status probe(const Write& write) { return post(write, true); }
-  ibv_mtu mtu() const { return mtu_; }  // that of both ends, once connected
+  ibv_mtu mtu() const { return mtu_; }  // of both ends, once connected
   bool settled() const { return posted_ == completed_; }
 
-  // --- What became of it.
+  // --- Completions.
   static uint32_t idOf(const ibv_wc& done) { return static_cast<uint32_t>(done.wr_id >> 32); }
   static bool received(const ibv_wc& done) { return (done.wr_id & kReceived) != 0; }
   void sendDone(const ibv_wc& done);
-  // One message has come; makes room for another.
+  // A message has arrived; reposts a receive.
   Status receiveDone();
 
  private:

@@ -1,13 +1,13 @@
 #include "transport/verbs/published.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstring>
 #include <optional>
 #include <tuple>
+
+#include "base/endpoint.h"
 
 namespace horing::verbs {
 
@@ -53,8 +53,8 @@ bool hasIpv4(const PublishedPort& port) {
   return verbs::ofIpv4(gid);
 }
 
-// How many subnets lie between: 0, or 1 with routers. Nothing: they do not reach each other. InfiniBand of another subnet is another
-// fabric, or behind a router that needs more than we set up; RoCE v1 has no routers, and IPv4 and IPv6 do not mix.
+// The number of subnet boundaries between: 0, or 1 with routers. Nothing: unreachable. Another InfiniBand subnet is another fabric, or
+// behind a router that needs more setup; RoCE v1 has no routers, and IPv4 and IPv6 do not mix.
 std::optional<int> apart(const PublishedPort& a, const PublishedPort& b) {
   if (a.kind != b.kind) return {};
   if (a.infiniband()) return commonBits(a, b) >= kInfinibandBits ? std::optional(0) : std::nullopt;
@@ -81,11 +81,10 @@ PublishedPort PublishedPort::of(const Port& port) {
 
 std::string PublishedPort::describe() const {
   const bool v4 = !infiniband() && hasIpv4(*this);
-  const uint8_t* const address = gid.data() + (v4 ? 12 : 0);
-  char text[INET6_ADDRSTRLEN] = "";
-  ::inet_ntop(v4 ? AF_INET : AF_INET6, address, text, sizeof text);
+  Address address{.family = v4 ? Address::Family::kIpv4 : Address::Family::kIpv6};
+  std::copy(gid.begin() + (v4 ? 12 : 0), gid.end(), address.bytes.begin());
   const int bits = infiniband() ? kInfinibandBits : v4 ? std::max(subnet.bits - 96, 0) : subnet.bits;
-  return formatString("%s (%s, %s/%d)", name.c_str(), kindName(kind), text, bits);
+  return formatString("%s (%s, %s/%d)", name.c_str(), kindName(kind), address.text().c_str(), bits);
 }
 
 std::vector<std::byte> Published::encode() const {
@@ -163,7 +162,8 @@ std::vector<PortPair> pairPorts(std::span<const PublishedPort> lower, std::span<
       const PublishedPort &a = lower[i], &b = higher[j];
       const std::optional<int> between = apart(a, b);
       if (!between) continue;
-      const int unlike = *between == 0 ? 0 : -commonBits(a, b);  // inside a subnet the rest names the host
+      const int unlike =
+          *between == 0 ? 0 : -commonBits(a, b);  // inside a subnet the remaining bits are the host
       candidates.push_back(
           {{*between, !a.near + !b.near, unlike, a.name != b.name, i > j ? i - j : j - i}, {i, j}});
     }

@@ -1,5 +1,5 @@
 #pragma once
-// What a rank publishes about its RDMA ports, and how two ranks pair them without asking each other.
+// The data that a rank publishes about its RDMA ports, and how two ranks pair ports without further communication.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace horing::verbs {
 
-inline constexpr size_t kMaxPorts = kMaxPaths;  // of one rank
+inline constexpr size_t kMaxPorts = kMaxPaths;  // per rank
 
-// Of a port what a peer has to know.
+// The data of a port for peers.
 struct PublishedPort {
   std::array<uint8_t, 16> gid{};
   uint32_t mbps = 0;
@@ -23,7 +23,7 @@ struct PublishedPort {
   uint8_t mtu = 0;  // as ibv_mtu
   GidEntry::Kind kind = GidEntry::Kind::kInfiniband;
   Subnet subnet;     // of RoCE
-  bool near = true;  // to the rank that says so
+  bool near = true;  // near to the publishing rank
   bool needs_grh = false;
   std::string name;  // for messages
 
@@ -35,23 +35,23 @@ struct PublishedPort {
 
 struct Published {
   std::vector<PublishedPort> ports;  // 1 .. kMaxPorts
-  uint8_t queue_pairs = 1;           // 1 .. kMaxPaths: as many between two ports as both ends want
-  std::vector<std::byte> control;    // address of the transport that carries the words
+  uint8_t queue_pairs = 1;           // 1 .. kMaxPaths between two ports; the least of both ends
+  std::vector<std::byte> control;    // address of the transport for control messages
 
   std::vector<std::byte> encode() const;
-  // Checks everything but `control`; the bytes may be hostile.
+  // Checks everything except `control`; the bytes are untrusted.
   static Result<Published> decode(std::span<const std::byte> bytes);
 };
 
-// Ports of two ranks that are used together: indexes into each one's list.
+// A pair of ports of two ranks: indices into their lists.
 struct PortPair {
   size_t lower;
   size_t higher;
   bool operator==(const PortPair&) const = default;
 };
-// The pairs of ports between the lower and the higher of two ranks; both compute the same. Each port is used once, and only with one that
-// it reaches: of one InfiniBand fabric, or one version of RoCE and one subnet, or two subnets that both have routes away. First come
-// those of one subnet, then those near to their ranks, then those named alike (rails), then by their places in the lists. Empty: none.
+// The pairs of ports between the lower and the higher of two ranks; both compute the same. Each port is used once, and only with a port
+// that it reaches: on one InfiniBand fabric, or with one RoCE version in one subnet, or in two subnets with routes away. Preferred in this
+// order: one subnet, near to their ranks, equal names (rails), positions in the lists. Empty: none.
 std::vector<PortPair> pairPorts(std::span<const PublishedPort> lower, std::span<const PublishedPort> higher);
 
 }  // namespace horing::verbs

@@ -7,7 +7,7 @@
 namespace horing::verbs {
 
 namespace {
-// A peer may write what is registered: the one that is told its key.
+// A peer that has the key may write to registered memory.
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 }  // namespace
 
@@ -38,7 +38,7 @@ void RegionCache::enlist(Entry& entry) {
   std::vector<Registration> made;
   for (const auto& device : devices_) {
     auto registered = Registration::make(*device, entry.region_, kAccess);
-    // What nobody uses may be all that is in the way.
+    // Unused registrations may take the room: drop them and retry.
     while (!registered.ok() && dropOldest()) registered = Registration::make(*device, entry.region_, kAccess);
     if (!registered.ok()) return leaveOut(entry, registered.status().message());
     made.push_back(registered.take());
@@ -53,7 +53,7 @@ bool RegionCache::makeRoom(size_t bytes) {
   return true;
 }
 
-// Of those that nobody holds.
+// Drops the least recently used region that is not held.
 bool RegionCache::dropOldest() {
   const auto oldest = std::find_if(entries_.rbegin(), entries_.rend(),
                                    [](const Entry& entry) { return entry.holders_ == 0; });
@@ -67,7 +67,7 @@ void RegionCache::drop(Entries::iterator entry) {
   entries_.erase(entry);
 }
 
-// Limits on memory of the host can be raised; not every adapter takes that of GPUs.
+// Limits on host memory can be raised; not every adapter supports GPU memory.
 void RegionCache::leaveOut(const Entry& entry, const std::string& why) {
   if (std::exchange(entry.ofGpu() ? said_of_gpus_ : said_, true)) return;
   const std::string text =

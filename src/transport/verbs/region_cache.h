@@ -1,5 +1,5 @@
 #pragma once
-// Callers' memory that is registered with the devices, so that messages are sent from it and land in it without a copy.
+// A cache of callers' memory that is registered with the devices, so that messages are sent from it and received into it without a copy.
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "transport/lent_memory.h"
 #include "transport/transport.h"
 #include "transport/verbs/device.h"
 
@@ -16,12 +17,12 @@ namespace horing::verbs {
 
 struct RegionLimits {
   size_t regions = 128;
-  size_t bytes = SIZE_MAX;  // of all together; each device locks as many
+  size_t bytes = SIZE_MAX;  // in total; each device locks this much
 };
 
-// What is held stays; of the rest the one that was used longest ago makes room for the next. A region that is too large, or that may not
-// be registered (a limit on locked memory, memory that is read-only, that of a GPU with an adapter which knows no dma-buf), is left out,
-// and that is said once: its messages go through slots.
+// Held regions stay; of the others the least recently used one makes room for the next. A region that is too large, or that cannot be
+// registered (a limit on locked memory, read-only memory, GPU memory with an adapter without dma-buf support), is skipped, with one log
+// line: its messages go through slots.
 //
 // One thread holds, releases and finds; any thread forgets.
 class RegionCache {
@@ -32,13 +33,13 @@ class RegionCache {
   RegionCache(const RegionCache&) = delete;
   RegionCache& operator=(const RegionCache&) = delete;
 
-  // A region with its registrations: one for each device, or none where it was left out.
+  // A region with its registrations: one for each device, or none if it was skipped.
   class Entry {
    public:
     explicit Entry(const Region& region) : region_(region) {}
     bool contains(const std::byte* memory, size_t bytes) const { return region_.contains(memory, bytes); }
     bool ofGpu() const { return region_.ofGpu(); }
-    // `device`: by its place among the devices.
+    // `device`: index.
     uint32_t localKey(size_t device) const { return on_[device].localKey(); }
     uint32_t remoteKey(size_t device) const { return on_[device].remoteKey(); }
 
@@ -47,23 +48,23 @@ class RegionCache {
     Region region_;
     std::vector<Registration> on_;
     int holders_ = 0;
-    bool forgotten_ = false;  // while it is held
+    bool forgotten_ = false;  // forget() was called while it is held
   };
 
-  // Registers the region unless it is; it stays so until as many calls of release().
+  // Registers the region if needed; it stays registered until as many calls of release().
   void hold(const Region& region);
   void release(const Region& region);
-  // The held region that has all of [memory, memory + bytes); null: there is none. No lock.
+  // The held region that contains all of [memory, memory + bytes); null: none. No lock.
   const Entry* find(const std::byte* memory, size_t bytes) const;
-  // Whether any region is held that is registered.
+  // Whether any held region is registered.
   bool holdsAny() const { return !held_.empty(); }
-  // Any thread. On return no device has the region, unless it is held: then when it is released.
+  // Any thread. On return the region is deregistered from all devices; if it is held, when it is released.
   void forget(uint64_t id);
 
   size_t regions() const;
 
  private:
-  using Entries = std::list<Entry>;  // the last used one first
+  using Entries = std::list<Entry>;  // most recently used first
   Entries::iterator lookUp(uint64_t id);
   void enlist(Entry& entry);
   bool makeRoom(size_t bytes);
@@ -75,7 +76,7 @@ class RegionCache {
   RegionLimits limits_;
   Log log_;
   bool said_ = false, said_of_gpus_ = false;
-  std::vector<const Entry*> held_;  // and registered; of the one thread
+  std::vector<const Entry*> held_;  // and registered; used by one thread only
   mutable std::mutex mutex_;
   Entries entries_;    // under mutex_
   size_t locked_ = 0;  // bytes; under mutex_

@@ -32,7 +32,7 @@ uint8_t ones(const void* mask, size_t bytes) {
   return static_cast<uint8_t>(count);
 }
 
-// Index 0: there is none.
+// Index 0: none.
 Interface interfaceOf(const ibv_gid& gid) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return {};
@@ -55,7 +55,7 @@ Interface interfaceOf(const ibv_gid& gid) {
   return {};
 }
 
-// Whether the route leaves by this interface, for more than its subnet: by a gateway, or for a wider range of addresses.
+// Whether the route leaves by this interface beyond its subnet: by a gateway, or for a wider range of addresses.
 bool leadsAway(const nlmsghdr* message, unsigned interface, int subnet_bits) {
   const auto* route = static_cast<const rtmsg*>(NLMSG_DATA(message));
   if (route->rtm_type != RTN_UNICAST) return false;
@@ -77,7 +77,7 @@ bool leadsAway(const nlmsghdr* message, unsigned interface, int subnet_bits) {
   return by_interface && (by_gateway || route->rtm_dst_len < subnet_bits);
 }
 
-// All tables are asked, since machines with many adapters have one for each. An answer that does not come is a no.
+// Checks all tables, since machines with many adapters have one for each. No answer counts as no.
 bool hasRouteAway(unsigned interface, uint8_t family, int subnet_bits) {
   const Fd routes(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   struct {

@@ -1,5 +1,5 @@
 #pragma once
-// Whom a RoCE address reaches, as far as this machine's interfaces and routes say.
+// The reach of a RoCE address, by this machine's interfaces and routes.
 #include <infiniband/verbs.h>
 
 #include <cstdint>
@@ -7,12 +7,13 @@
 namespace horing::verbs {
 
 struct Subnet {
-  uint8_t bits = 64;    // leading ones of the address that all hosts of its subnet share
+  uint8_t bits = 64;    // length of the subnet prefix
   bool routed = false;  // packets to other subnets leave by its interface, too
   bool operator==(const Subnet&) const = default;
 };
 
-// Of an IPv4 or IPv6 address. Where no interface has it (a container may see the adapter only): as wide as usual, and perhaps routed.
+// The subnet of an IPv4 or IPv6 address. If no interface has the address (a container may see only the adapter): of the usual width, and
+// possibly routed.
 Subnet subnetOf(const ibv_gid& gid);
 
 // ::ffff:0:0/96, as RoCE writes IPv4 addresses.

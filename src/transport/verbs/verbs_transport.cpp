@@ -24,9 +24,9 @@ namespace horing {
 namespace verbs {
 namespace {
 
-// The control links have news so seldom that data need not wait for a look at them each time.
+// Control links rarely have messages, so they are not polled every time.
 constexpr int64_t kControlEvery = 64;
-// From this many rounds without a completion on there is nothing better to do than to return single credits.
+// After this many rounds without a completion the rank is idle, and returns single credits.
 constexpr int64_t kIdleRounds = 64;
 constexpr int64_t kLingerMs = 2000;
 constexpr int64_t kNsPerMs = 1'000'000;
@@ -34,7 +34,7 @@ constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int kTimeoutOfSeveral = 14;
 constexpr int kTimeoutOfOne = 18;
 constexpr size_t kMuchLockedBytes = size_t{4} << 30;
-// From this number on links of the control transport take the place of those that found no path.
+// Numbers from here on are links of the control transport that replace links without a path.
 constexpr int kSpareNumbers = kMaxLinksPerPeer / 2;
 
 std::string describePort(const Port& port) {
@@ -46,7 +46,7 @@ std::string describePort(const Port& port) {
   return text + (port.near ? "" : ", not near to this rank");
 }
 
-class VerbsTransport final : public Transport {
+class VerbsTransport final : public Transport, private RegionAccess {
  public:
   VerbsTransport(const VerbsOptions& options, std::unique_ptr<Transport> control)
       : options_(options), control_(std::move(control)) {}
@@ -67,9 +67,13 @@ class VerbsTransport final : public Transport {
   int waitFd() const override { return epoll_.get(); }
   void endWait() override;
   uint64_t memoryBytes() const override;
-  bool usesLentMemory() const override { return options_.region_bytes > 0; }
-  bool usesGpuMemory() const override { return usesLentMemory(); }
   bool takesSlots() const override { return true; }
+  RegionAccess* regions() override { return this; }
+
+ private:
+  bool usesLentMemory() const override { return options_.region_bytes > 0; }
+  bool usesOrdinaryMemory() const override { return false; }
+  bool usesGpuMemory() const override { return usesLentMemory(); }
   bool mayKeepMemory() override { return usesLentMemory() && locksFreely(); }
   bool holds(const std::byte* memory, size_t bytes) const override {
     return regions_->find(memory, bytes) != nullptr;
@@ -79,8 +83,7 @@ class VerbsTransport final : public Transport {
   void forget(uint64_t region) override { regions_->forget(region); }
   DataMoved dataMoved() const override { return moved_; }
 
- private:
-  // Whose completions have this identity.
+  // The path of a completion ID.
   struct PathOwner {
     VerbsLink* link;
     size_t index;
@@ -90,7 +93,7 @@ class VerbsTransport final : public Transport {
   Status tryToLock(size_t bytes);
   bool locksFreely();
   Status watch(int fd);
-  // Why no port of the peer can be paired with one of this rank.
+  // The reason why no port of the peer can be paired with a port of this rank.
   std::string apartText(const Published& peer) const;
   void compareMtus(int peer, const std::vector<PathPlan>& paths);
   std::vector<PathPlan> planPaths(int peer, const Published& published) const;
@@ -99,20 +102,21 @@ class VerbsTransport final : public Transport {
   VerbsOptions options_;
   std::unique_ptr<Transport> control_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::unique_ptr<RegionCache> regions_;  // of the devices
+  std::unique_ptr<RegionCache> regions_;  // registrations with the devices
   DataMoved moved_;
   Published own_;
   Fd epoll_;
   std::vector<std::unique_ptr<VerbsLink>> links_;
   std::vector<PathOwner> paths_;
   std::set<std::pair<int, int>> taken_;  // peer and number of every link
-  size_t need_control_ = 0;              // links that do
+  int watched_control_fd_ = -1;          // valid from the first link on
+  size_t need_control_ = 0;              // links that need control progress
   Status status_;
   bool waiting_ = false;
   bool said_mtu_ = false;
-  std::optional<bool> locks_freely_;  // once somebody has asked
+  std::optional<bool> locks_freely_;  // set at the first query
   int64_t rounds_ = 0;
-  int64_t idle_rounds_ = 0;  // in a row that brought no completion
+  int64_t idle_rounds_ = 0;  // consecutive rounds without a completion
 };
 
 Status VerbsTransport::watch(int fd) {
@@ -126,7 +130,7 @@ Status VerbsTransport::open() {
   if (!options_.library && !hasRdmaDevices())
     return makeStatus(Code::kSystemError, "this machine has no RDMA device");
   HORING_ASSIGN(const Library library, options_.library ? Result<Library>(*options_.library) : loadLibrary());
-  // On kernels before 5.12 a fork takes the pages that adapters know away from the parent, unless the library keeps them from children.
+  // On kernels before 5.12 a fork moves registered pages away from the parent, unless the library marks them.
   if (library.forkInit() != 0)
     options_.log.warn(
         "verbs",
@@ -153,12 +157,11 @@ Status VerbsTransport::open() {
     options_.log.info("verbs", "%s", describePort(device->port()).c_str());
   }
   own_.queue_pairs = static_cast<uint8_t>(options_.queue_pairs);
-  HORING_TRY(watch(control_->waitFd()));
   own_.control = control_->address();
   return {};
 }
 
-// Found out here, another transport can take the place of this one; found out by a link, that is an error.
+// Checked here, so that another transport can be used instead; a failure in a link would be an error.
 Status VerbsTransport::probeLockedMemory() {
   rlimit limit{};
   if (options_.locked_bytes == 0 || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
@@ -176,7 +179,7 @@ Status VerbsTransport::tryToLock(size_t bytes) {
   return locked;
 }
 
-// Whether the limit is large, or does not hold for this process, which can lock more.
+// Whether the limit is large, or does not apply to this process.
 bool VerbsTransport::locksFreely() {
   if (locks_freely_) return *locks_freely_;
   rlimit limit{};
@@ -185,10 +188,10 @@ bool VerbsTransport::locksFreely() {
   return *locks_freely_;
 }
 
-// Says goodbye once everything has arrived. The control transport goes first, since it waits until that has been heard.
+// Says goodbye once everything has arrived. The control transport is destroyed first, since it waits until the goodbye is delivered.
 VerbsTransport::~VerbsTransport() {
   if (options_.clock && !links_.empty()) {
-    waiting_ = true;  // leaves nothing undone
+    waiting_ = true;  // returns all credits
     const Deadline linger = Deadline::after(*options_.clock, kLingerMs);
     for (bool all_left = false; !all_left && !linger.passed();) {
       [[maybe_unused]] const Status moved = progress();
@@ -227,9 +230,10 @@ std::vector<PathPlan> VerbsTransport::planPaths(int peer, const Published& publi
 std::string VerbsTransport::whyUnreachable(std::span<const std::byte> peer_address) const {
   const Result<Published> peer = Published::decode(peer_address);
   if (!peer.ok()) return peer.status().message();
-  // Which of the two is the lower rank changes the pairs, but not whether there is one.
+  // The order of the two ranks changes the pairs, but not whether there is one.
   if (pairPorts(own_.ports, peer.value().ports).empty()) return apartText(peer.value());
-  return control_->canReach(peer.value().control) ? "" : "the sockets for words beside RDMA do not reach it";
+  return control_->canReach(peer.value().control) ? ""
+                                                  : "the sockets for RDMA control messages do not reach it";
 }
 
 std::string VerbsTransport::apartText(const Published& peer) const {
@@ -293,6 +297,10 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
       return control_->connect(peer, address, shape, kSpareNumbers + number);
     };
   HORING_ASSIGN(Link * control, control_->connect(peer, published.control, kControlShape, number));
+  if (const int fd = control_->waitFd(); fd != watched_control_fd_) {
+    HORING_TRY(watch(fd));
+    watched_control_fd_ = fd;
+  }
   auto made = std::make_unique<VerbsLink>(std::move(link), *control);
   HORING_TRY(made->open());
   taken_.insert({peer, number});
@@ -301,7 +309,7 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
   return links_.back().get();
 }
 
-// It works, but is hardly what anybody wanted.
+// Warns: this works, but is probably not intended.
 void VerbsTransport::compareMtus(int peer, const std::vector<PathPlan>& paths) {
   for (const PathPlan& path : paths) {
     const int mine = 128 << path.device->port().mtu, theirs = 128 << path.theirs.mtu;
@@ -316,7 +324,7 @@ void VerbsTransport::compareMtus(int peer, const std::vector<PathPlan>& paths) {
 }
 
 void VerbsTransport::progressControl() {
-  [[maybe_unused]] const Status of_links = control_->progress();  // each link looks at its own
+  [[maybe_unused]] const Status of_links = control_->progress();  // each link checks its own status
   for (const auto& device : devices_) {
     const std::string trouble = device->takeTrouble(options_.log);
     if (trouble.empty()) continue;
@@ -333,7 +341,7 @@ void VerbsTransport::progressControl() {
     }
     need_control_ += link->needsControl() && link->status().ok() ? 1 : 0;
   }
-  // The peer shall hear it, though this rank may not look here again for long.
+  // Sends it to the peer at once, since this rank may not poll again for long.
   if (came_up) [[maybe_unused]]
     const Status said = control_->progress();
 }
@@ -378,7 +386,7 @@ uint64_t VerbsTransport::memoryBytes() const {
 }  // namespace
 }  // namespace verbs
 
-// A millisecond. With less, adapters that take it at its word lose paths by chance.
+// A millisecond. With less, adapters that honour it lose paths by chance.
 constexpr int kLeastTimeout = 8;
 
 bool hasRdmaDevices() {

@@ -16,7 +16,7 @@ namespace verbs {
 struct Library;
 }
 
-// What a link does that finds no path between its ranks when it is made. One that was up and has lost all fails in any case.
+// What a link does if no path can be established. An established link that loses all paths fails in any case.
 enum class WithoutPaths : uint8_t { kFail, kUseControl };
 
 struct VerbsOptions {
@@ -25,20 +25,20 @@ struct VerbsOptions {
   int gid_index = -1;            // as HORING_IB_GID_INDEX
   int timeout = 0;               // as HORING_IB_TIMEOUT
   int retries = 6;               // as HORING_IB_RETRIES
-  int64_t outage_ms = 30'000;    // as HORING_IB_OUTAGE_MS
+  int64_t outage_ms = 30'000;    // time without any path until the link fails
   int traffic_class = 0;         // as HORING_IB_TC
   int service_level = 0;         // as HORING_IB_SL
   int pkey_index = 0;            // as HORING_IB_PKEY_INDEX
   int queue_pairs = 1;           // as HORING_IB_QPS_PER_CONNECTION
   bool relaxed_ordering = true;  // as HORING_IB_RELAXED_ORDERING
-  // Of devices from this rank, as far as they are known. Data goes by the nearest; the others stand by until those are lost.
+  // Distances of devices from this rank, as far as known. Data uses the nearest; the others are spare.
   std::map<std::string, int> distance = {};
-  // Bytes that a link will have to lock; where they may not be locked, there is no transport. 0: find out when a link is made.
+  // Bytes that a link must lock; if the limit is lower, there is no transport. 0: check when a link is made.
   size_t locked_bytes = 0;
   // Bytes of callers' memory that each device may keep locked; 0: all is copied through slots.
   size_t region_bytes = SIZE_MAX;
   WithoutPaths without_paths = WithoutPaths::kFail;
-  const verbs::Library* library = nullptr;  // null: that of this machine; copied
+  const verbs::Library* library = nullptr;  // null: this machine's; copied
   const Clock* clock = nullptr;             // must outlive the transport
   Log log = Log();
 };
@@ -46,15 +46,15 @@ struct VerbsOptions {
 // Whether this machine has any RDMA device, usable or not. Cheap: loads nothing.
 bool hasRdmaDevices();
 
-// Opens the devices that the options choose. `control` reaches every peer that this transport shall reach; it has to prove who the
-// peer is, since what the queue pairs need travels by it. Fails when there is no libibverbs, no device that serves, or too low a limit
-// on locked memory, and says what to do; with kInvalidArgument when an option is wrong.
+// Opens the selected devices. `control` must reach every peer of this transport and authenticate it, since the data of queue pairs is sent
+// over it. Fails if there is no libibverbs, no usable device, or too low a limit on locked memory, and says what to do; kInvalidArgument if
+// an option is wrong.
 //
 // Besides the contract of Transport: links use all ports that two ranks can pair, as far as a first packet shows that they work. When a
 // port or queue pair fails, its messages go by the others; without any for `outage_ms` the link fails, naming rank and device. A link
-// that none works for from the start may be one of `control` instead, if its number is in the lower half of what there may be. Lent memory is registered with the devices, and
-// stays so until it is forgotten or makes room for more. Destroying the transport waits (at most two seconds) until what was sent has
-// arrived.
+// that none works for from the start may be one of `control` instead, if its number is in the lower half of what there may be. Lent memory
+// is registered with the devices, and stays so until it is forgotten or makes room for more. Destroying the transport waits (at most two
+// seconds) until what was sent has arrived.
 Result<std::unique_ptr<Transport>> makeVerbsTransport(const VerbsOptions& options,
                                                       std::unique_ptr<Transport> control);
 

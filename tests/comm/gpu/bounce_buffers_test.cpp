@@ -1,5 +1,5 @@
-// Messages between a GPU's memory and the host's, piece by piece: with a driver that has no GPU (fake_cuda), whose memory crashes whoever
-// of the host touches it.
+// Messages between GPU memory and host memory, piece by piece: with a fake driver without a GPU (fake_cuda), whose memory crashes
+// host accesses.
 #include "comm/gpu/bounce_buffers.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class BounceBuffersTest : public ::testing::Test {
     Bytes host;
     bool reads;
     size_t offset = 0;
-    // What is left of the slot, or nothing for now.
+    // The rest of the slot, or nothing for now.
     Result<size_t> move(BounceBuffers& buffers) {
       const size_t left = host.size() - offset, bytes = std::min(left, kSlotBytes - offset % kSlotBytes);
       auto* const at = reinterpret_cast<std::byte*>(host.data()) + offset;
@@ -70,7 +70,7 @@ class BounceBuffersTest : public ::testing::Test {
     }
     bool finished() const { return offset == host.size(); }
   };
-  // All of them, in turn.
+  // All pieces, in turn.
   static Status moveAll(BounceBuffers& buffers, std::vector<Message>& messages) {
     for (bool finished = false; !finished;) {
       finished = true;
@@ -297,7 +297,7 @@ TEST_P(BounceBuffersBy, GiveACopyItsTime) {
   buffers->awaitCopies();
 }
 
-// To the kernels that come one after the other; and nothing of what was left is done once that is over.
+// To kernels that run one after the other; nothing of the rest is done after the end.
 TEST_P(BounceBuffersBy, AreFilledByOneKernelAfterTheOther) {
   if (!kernel_) return;
   const Bytes values = pattern(3 << 20, 7);
@@ -336,7 +336,7 @@ TEST_F(BounceBuffersTest, AreNotFreedUnderACopy) {
     Message message{0, bytesOf(memory), Bytes(1000), true};
     EXPECT_EQ(message.move(*buffers).value(), 0u);
     buffers->awaitCopies();
-    // When it is decided what is freed: a stream of the fake driver is not destroyed before it is done.
+    // When it is decided what to free: a stream of the fake driver is not destroyed before it is done.
     release = std::thread([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       cuda_.slowCopies(0);

@@ -1,5 +1,5 @@
-// Messages of a GPU's memory over RDMA: with a driver that has no GPU (fake_cuda), whose memory crashes whoever of the host touches it,
-// and with devices in memory (verbs_fake.h).
+// Messages of GPU memory over RDMA: with a fake driver without a GPU (fake_cuda), whose memory crashes host accesses, and with
+// devices in memory (verbs_fake.h).
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -172,7 +172,7 @@ TEST_F(GpuInPlaceTest, EitherEndMayHaveOrdinaryMemory) {
   expectMoved(1, 2 * kBytes, 0);
 }
 
-// What is staged goes in place from and to the pinned memory, which adapters have no longer than there is that.
+// Staged data moves in place from and to the pinned memory, which adapters have registered only while it exists.
 TEST_F(GpuInPlaceTest, PinnedMemoryIsRegisteredAsLongAsItLives) {
   constexpr size_t kBytes = 1 << 20;
   exchange({.bytes = 8, .registered = {false, false}});
@@ -238,7 +238,7 @@ TEST_F(GpuApartTest, RegistrationGainsNothing) {
   EXPECT_EQ(Memory(*this, 0, Bytes(100'000), true).handle(), nullptr);
 }
 
-// The module's folder tells.
+// The module's folder decides.
 TEST(AdapterWays, AreThoseOfTheMachine) {
   const test::TemporaryFolder sys;
   const auto ways = [&](const char* choice) { return AdapterWays::of(choice, sys.path().string()); };

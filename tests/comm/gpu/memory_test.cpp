@@ -37,7 +37,7 @@ TEST_P(GpuMemory, IsGivenAgainWhenItWasTakenBackAndZero) {
 INSTANTIATE_TEST_SUITE_P(Memories, GpuMemory,
                          testing::Values(&cuda::makeDeviceMemory, &cuda::makePinnedMemory));
 
-// Of two ranks of a node, one here. Whoever is still to say whether it has opened the other's memory may have.
+// One of two ranks of a node. A rank that has not reported yet may have opened the other's memory.
 TEST(GpuNeighborsMemory, StaysWhileAnotherMayHaveItOpen) {
   if (test::FakeCuda::isReal()) GTEST_SKIP() << "made for the fake driver";
   const test::FakeCuda cuda;
@@ -45,10 +45,10 @@ TEST(GpuNeighborsMemory, StaysWhileAnotherMayHaveItOpen) {
   const std::shared_ptr<const CudaDevice> device = CudaDevice::open(driver->api().value(), 0).take();
   const Log log(LogLevel::kNone);
   for (const bool has_heard : {false, true}) {
-    GpuSeats seats({"a node", "a node"});
-    seats.setShape({5, 4096}, 2, 0);
-    const auto memory = cuda::makeDeviceMemory(device, seats.bytes()).take();
-    GpuNeighbors neighbors(0, std::move(seats));
+    GpuMailboxes mailboxes({"a node", "a node"});
+    mailboxes.setShape({5, 4096}, 2, 0);
+    const auto memory = cuda::makeDeviceMemory(device, mailboxes.bytes()).take();
+    GpuNeighbors neighbors(0, std::move(mailboxes));
     ASSERT_TRUE(neighbors.offer(device, *memory, log));
     if (has_heard) neighbors.listen({{{std::byte{0}}, {std::byte{0}}}, 1}, log);
     EXPECT_EQ(neighbors.leave(), has_heard);

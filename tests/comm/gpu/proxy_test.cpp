@@ -24,6 +24,9 @@ class CountingTransport final : public Transport {
   const char* name() const override { return inner_->name(); }
   std::vector<std::byte> address() const override { return inner_->address(); }
   bool canReach(std::span<const std::byte> address) const override { return inner_->canReach(address); }
+  std::string whyUnreachable(std::span<const std::byte> address) const override {
+    return inner_->whyUnreachable(address);
+  }
   Result<Link*> connect(int peer, std::span<const std::byte> address, const LinkShape& shape,
                         int number) override {
     return inner_->connect(peer, address, shape, number);
@@ -36,6 +39,8 @@ class CountingTransport final : public Transport {
   int waitFd() const override { return inner_->waitFd(); }
   void endWait() override { inner_->endWait(); }
   uint64_t memoryBytes() const override { return inner_->memoryBytes(); }
+  bool takesSlots() const override { return inner_->takesSlots(); }
+  RegionAccess* regions() override { return inner_->regions(); }
 
  private:
   std::unique_ptr<Transport> inner_;
@@ -140,7 +145,7 @@ class GpuProxies : public testing::Test {
   std::vector<std::unique_ptr<Side>> sides_;
 };
 
-// Nobody rings when a kernel begins, posts or releases.
+// No event announces that a kernel begins, posts or releases.
 TEST_F(GpuProxies, WakeForKernelsWhenTheySleep) {
   start();
   for (const auto& side : sides_) {
@@ -218,26 +223,26 @@ TEST_F(GpuProxies, DeliverWhatAPeerHadSentBeforeItLeft) {
   sides_[0]->kernelEnds();
 }
 
-// Its kernel has ended, and this one may wait for another rank: who is missed, the ranks know of each other's calls.
+// Its kernel has ended, and this one may wait for another rank: the ranks know the missing rank from each other's calls.
 TEST_F(GpuProxies, AreStillWhenAPeerHasLeftInOrderWhileAKernelRuns) {
   start({}, 100);
   kernelsMeet();
   sender().kernelEnds();
   sides_.erase(sides_.begin());
-  // Twice as long as a kernel has to stand still beside a link that has failed.
+  // Twice as long as a kernel must be without progress next to a failed link.
   std::this_thread::sleep_for(std::chrono::seconds(2));
   EXPECT_FALSE(sides_[0]->hasFailed());
   sides_[0]->kernelEnds();
 }
 
-// Of what graphs replay no rank tells.
+// Ranks do not report graph replays.
 TEST_F(GpuProxies, TellAfterAWhileOfAPeerThatHasLeftWhileAReplayedKernelRuns) {
   start({}, 1500);
   kernelsMeet();
   for (const auto& side : sides_) side->kernelEnds();
   sides_[1]->proxy().launched(GpuProxy::Launch::kReplayed, 1);
   sides_.erase(sides_.begin());
-  // What it has not waited for does not count.
+  // Time in which it did not wait does not count.
   std::this_thread::sleep_for(std::chrono::milliseconds(2000));
   EXPECT_FALSE(sides_[0]->hasFailed());
   const auto begun = std::chrono::steady_clock::now();

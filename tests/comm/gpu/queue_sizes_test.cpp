@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 
 struct Sized {
-  GpuSeats seats;
+  GpuMailboxes mailboxes;
   GpuQueueSizes sizes;
   size_t ranks;
 };
@@ -23,9 +23,9 @@ Sized sizesOf(const std::vector<int>& ranks_of_nodes, int32_t window = 4) {
   for (size_t node = 0; node < ranks_of_nodes.size(); ++node)
     nodes.insert(nodes.end(), static_cast<size_t>(ranks_of_nodes[node]), "node " + std::to_string(node));
   const size_t ranks = nodes.size();
-  Sized made{GpuSeats(std::move(nodes)), {}, ranks};
-  made.sizes = GpuQueueSizes::choose(made.seats, ranks, window);
-  made.seats.setShape(made.sizes.shape, cuda::bridgeChannel(0, made.sizes.parts), made.sizes.spare_bytes);
+  Sized made{GpuMailboxes(std::move(nodes)), {}, ranks};
+  made.sizes = GpuQueueSizes::choose(made.mailboxes, ranks, window);
+  made.mailboxes.setShape(made.sizes.shape, cuda::bridgeChannel(0, made.sizes.parts), made.sizes.spare_bytes);
   return made;
 }
 
@@ -35,7 +35,7 @@ TEST(GpuQueueSizes, LeaveRoomForPlansBesideSlotsOfAdapters) {
       const Sized made = sizesOf(std::vector<int>(static_cast<size_t>(nodes), ranks));
       // Between lanes of a rank, of a leader of ho_leaders.
       const size_t scratch = ranks <= 4 || nodes <= 4 ? 10 * kMiB : 8 * kMiB;
-      EXPECT_LE(made.seats.bytes() + BridgedQueues::kGpuBytes + scratch, cuda::kGpuMemoryBytes)
+      EXPECT_LE(made.mailboxes.bytes() + BridgedQueues::kGpuBytes + scratch, cuda::kGpuMemoryBytes)
           << nodes << " nodes of " << ranks;
     }
 }
@@ -46,9 +46,10 @@ TEST(GpuQueueSizes, KeepToTheirMemoryWhateverTheWindow) {
       for (const int ranks : {1, 2, 8, 16, 64}) {
         if (nodes * ranks == 1) continue;
         const Sized made = sizesOf(std::vector<int>(static_cast<size_t>(nodes), ranks), window);
-        // Of seats that are too large nobody makes an offer.
-        if (made.seats.spareBegin() <= GpuNeighbors::kMostBytes) {
-          EXPECT_LE(made.seats.bytes(), 24 * kMiB) << nodes << " nodes of " << ranks << ", window " << window;
+        // For mailboxes that are too large no rank makes an offer.
+        if (made.mailboxes.spareBegin() <= GpuNeighbors::kMostBytes) {
+          EXPECT_LE(made.mailboxes.bytes(), 24 * kMiB)
+              << nodes << " nodes of " << ranks << ", window " << window;
         }
         EXPECT_LE(made.sizes.planBytes(made.ranks - static_cast<size_t>(ranks)),
                   GpuQueueSizes::kMostPlanBytes);

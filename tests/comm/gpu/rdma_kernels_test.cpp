@@ -64,7 +64,7 @@ class GpuOverRdma : public ::testing::Test {
     cuda_.setKernels(nullptr);
   }
 
-  // All ranks; what each says in the end.
+  // All ranks; each returns its final status.
   std::vector<Status> addUp(size_t count) {
     std::vector<Status> ends(kRanks);
     onEveryRank(kRanks, [&](int rank) {
@@ -139,7 +139,7 @@ TEST_F(GpuOverRdma, EachRankMayKeepItsSlotsInMemoryOfTheHost) {
   for (const size_t count : {1, 300'000}) expectSums(count);
 }
 
-// One that can lock little memory sends from the link's slots, and others have what it sends in their GPUs.
+// A rank that can lock little memory sends from the link's slots; the other ranks receive into their GPUs.
 TEST_F(GpuOverRdma, ARankWithoutRegisteredMemorySendsToGpus) {
   for (const int64_t limit : {1, 0}) {
     registered_mb_[1] = limit;

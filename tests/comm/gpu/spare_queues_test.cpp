@@ -24,7 +24,7 @@ std::vector<GpuQueueName> toAll(int ranks) {
   return names;
 }
 
-// The pieces of each rank's memory that these have from part `from` on lie side by side, and in it.
+// The pieces of each rank's memory from part `from` on are adjacent, and inside the memory.
 void expectApart(const SpareQueues& spare, const std::vector<std::vector<GpuQueueName>>& plans, int32_t from,
                  int32_t to, size_t bytes) {
   std::map<int, std::map<size_t, size_t>> pieces;  // of a rank: from, to
@@ -52,7 +52,7 @@ TEST(SpareQueues, AreAsManyAsFit) {
   EXPECT_EQ(spare.take(ring(4, 0), 3, 5), 5);
   EXPECT_EQ(spare.take(ring(4, 1), 3, 100), 3 + 8);
   expectApart(spare, {ring(4, 0), ring(4, 1)}, 3, 5, bytes);
-  // Nothing is left; and who wants no more than all have gets that.
+  // Nothing is left; a request of no more than all others have succeeds.
   EXPECT_EQ(spare.take(ring(4, 2), 3, 100), 3);
   EXPECT_EQ(spare.take(ring(4, 2), 3, 3), 3);
 }
@@ -73,7 +73,7 @@ TEST(SpareQueues, GoBackTogether) {
   EXPECT_EQ(spare.take(toAll(4), 1, 9), 3);
   EXPECT_EQ(spare.take(ring(4, 1), 1, 9), 1);
   spare.giveBack();
-  // But for what was kept, all is there again.
+  // Except for the kept parts, everything is available again.
   EXPECT_EQ(spare.take(ring(4, 1), 1, 9), 1 + 5);
   expectApart(spare, {ring(4, 0)}, 1, 2, SIZE_MAX);
 }
@@ -84,7 +84,7 @@ TEST(SpareQueues, OfHostsAreAsManyAsTheyHaveEnds) {
   const auto spare = [&](size_t ends) { return SpareQueues({0, 0, 1, 1}, kSpareShape, bytes, ends); };
   SpareQueues of_hosts = spare(3);
   EXPECT_EQ(of_hosts.take(ring(4, 0), 4, 100), 4 + 3);
-  // What is given back is there again; what stays serves the next plan, too.
+  // Returned parts are available again; the others serve the next plan, too.
   of_hosts.giveBack();
   EXPECT_EQ(of_hosts.take(ring(4, 1), 4, 5), 5);
   of_hosts.keep();

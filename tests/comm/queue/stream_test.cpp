@@ -1,4 +1,4 @@
-// A stream as those see it who wait for it or ask about it. Operations on streams: tests/capi.
+// A stream as seen by threads that wait for it or query it. Operations on streams: tests/capi.
 #include "comm/queue/stream.h"
 
 #include <gtest/gtest.h>

@@ -71,7 +71,7 @@ TEST(ModelSelection, AsksTheTableForTheJobAndNotForTheMachine) {
       SelectionTable::parse("all_reduce 1 * >1 * star\nall_reduce 1 * * * ring", "text").take();
   SelectionQuestion asked;
   asked.question.machine.ranks_per_node = 8;
-  asked.question.most_work = 1;  // so that the table's choice stands
+  asked.question.most_work = 1;  // so that the table's choice stays
   asked.collectives = {Collective::kAllReduce};
   asked.sizes = {1024};
   asked.standing = &table;

@@ -90,7 +90,7 @@ TEST(MachineFit, TellsCoresFromLatencyByCrowds) {
   EXPECT_DOUBLE_EQ(machine.cores, 2);
 }
 
-// A crowd's exchange costs a core 5 us, that of a pair 2: the rest is what it takes to get a turn.
+// A crowd's exchange costs a core 5 us, a pair's 2: the rest is the wait for a turn.
 TEST(MachineFit, TellsTurnsFromStepsByCrowds) {
   MachineReadings readings = readingsOf(2);
   readings.near_crowd_us = 20;

@@ -51,7 +51,7 @@ struct Stream {
     return recorded.graph != nullptr;
   }
 };
-// What is recorded in a graph is known there alone.
+// Work recorded in a graph is known only there.
 struct Event : horing::fake::Event {
   explicit Event(const Context* made_in) : horing::fake::Event{made_in} {}
   GraphPlace place{};
@@ -96,11 +96,11 @@ struct Driver {
   std::atomic<int> flushes = 0;  // of what adapters wrote
   std::atomic<bool> orders_writes = false;
   std::atomic<int> recording = 0;   // streams, in CUDA's default mode
-  std::atomic<int> broken_off = 0;  // how often such recordings were, by a call that is none of them
+  std::atomic<int> broken_off = 0;  // how often such recordings were, by an unrelated call
   std::atomic<int> live = 0;        // things that were made and are to be given back, but for contexts
   std::set<std::string> functions;
   std::vector<std::unique_ptr<Event>> ended_events;  // which a stream may still come to
-  uintptr_t marked = 0;                              // of them, the one that a test chose
+  uintptr_t marked = 0;                              // the marked address that a test chose
   std::string failing;                               // function
   int failing_with = 0;
   int successes_left = 0;
@@ -126,7 +126,7 @@ bool isProhibited(std::string_view function) {
          std::find(std::begin(kUnsafe), std::end(kUnsafe), function) != std::end(kUnsafe);
 }
 
-// What a test wants this call to return; kSuccess: to do what it is for.
+// The result that a test wants from this call; kSuccess: the call does its work.
 int wanted(const char* function) {
   if (isProhibited(function)) {
     ++driver.broken_off;
@@ -143,7 +143,7 @@ int wantedWithContext(const char* function) {
   return current.empty() ? static_cast<int>(kInvalidContext) : wanted(function);
 }
 
-// Under the lock. The end: nobody's.
+// Under the lock. The end: unowned.
 std::map<uintptr_t, Range>::iterator rangeOf(uintptr_t address) {
   auto next = driver.ranges.upper_bound(address);
   if (next == driver.ranges.begin()) return driver.ranges.end();
@@ -188,7 +188,7 @@ int addTo(void* stream, const char* function, std::function<void()> work) {
   return kSuccess;
 }
 
-// Kernels reach all memory of GPUs, and nobody else.
+// Kernels can access all GPU memory, and nothing else can.
 void allow(const std::pair<const uintptr_t, Range>& range, bool allowed) {
   if (range.second.is_forbidden)
     ::mprotect(reinterpret_cast<void*>(range.first), range.second.bytes,
@@ -261,7 +261,7 @@ bool dropsPeerWrite() {
   return wanted("a write to another GPU") != kSuccess;
 }
 
-// Memory that crashes whoever touches it but the driver, and kernels.
+// Memory that crashes all accesses except the driver's and kernels'.
 int addPages(unsigned long long* at, size_t bytes, int device, int pages) {
   void* const forbidden = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, pages, 0);
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
@@ -628,8 +628,8 @@ FAKE int cuMemHostGetDevicePointer_v2(unsigned long long* address, void* at, uns
   *address = reinterpret_cast<uintptr_t>(at);
   return kSuccess;
 }
-// Of memory of the host that is not pinned, "asynchronous" says little: it is read before this returns, and where it is written, as in
-// all copies from host to host, this returns when the stream has come to it.
+// For pageable host memory, "asynchronous" means little: it is read before the call returns, and if it is written, as in all copies
+// from host to host, the call returns when the stream has reached the copy.
 FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t bytes, void* stream) {
   for (const std::atomic<bool>* until; (until = driver.copies_from.load()) && !*until;)
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -643,7 +643,7 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t by
   const bool is_dropped = isOpened(to) && dropsPeerWrite();
   const int added = addTo(stream, "cuMemcpyAsync", [=] {
     if (is_dropped) return;
-    constexpr int64_t kNapUs = 100;  // so that what is slow may end at once
+    constexpr int64_t kNapUs = 100;  // so that a slow copy may end at once
     for (int64_t us = 0; us < driver.copy_us; us += kNapUs)
       std::this_thread::sleep_for(std::chrono::microseconds(kNapUs));
     // A copy of nothing may have no buffer.
@@ -654,7 +654,7 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t by
   if (added == kSuccess && done && !is_recorded) done->get_future().wait();
   return added;
 }
-// Each end is of the GPU that is named. Slow, so that who does not wait for it comes too early.
+// Each end belongs to the named GPU. Slow, so that a caller that does not wait comes too early.
 FAKE int cuMemcpyPeerAsync(unsigned long long to, void* to_context, unsigned long long from,
                            void* from_context, size_t bytes, void* stream) {
   {
@@ -675,7 +675,7 @@ FAKE int cuMemcpyPeerAsync(unsigned long long to, void* to_context, unsigned lon
 
 FAKE int cuMemsetD8Async(unsigned long long at, unsigned char value, size_t bytes, void* stream) {
   return addTo(stream, "cuMemsetD8Async", [=] {
-    // Pages that are gone read as zeros, and what nobody uses of the 32 MiB of a rank takes no time, and no room in a sanitizer's shadow.
+    // Freed pages read as zeros, and unused parts of a rank's 32 MiB take no time, and no room in a sanitizer's shadow.
     const bool goes = value == 0 && at % 4096 == 0 && bytes % 4096 == 0;
     if (!goes || ::madvise(dataAt(at), bytes, MADV_REMOVE) != 0) std::memset(dataAt(at), value, bytes);
   });

@@ -1,6 +1,6 @@
 #pragma once
-// A CUDA driver for tests: a library with the driver's name that owns no GPU but does what horing asks of one. It has four GPUs,
-// whose memory crashes whoever touches it but the driver and kernels, and whose streams are threads.
+// A CUDA driver for tests: a library with the driver's name, without a GPU, that does what horing needs. It has four GPUs, whose
+// memory crashes all accesses except the driver's and kernels', and whose streams are threads.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -31,7 +31,7 @@ class FakeCuda {
   static bool isReal() { return std::getenv("HORING_TESTS_ON_GPU") != nullptr; }
   bool loaded() const { return library_ != nullptr; }
   int gpus() const { return gpus_; }
-  // From now on [begin, begin + bytes) alone is known to the driver, besides what it allocated: memory of `device`, or managed.
+  // From now on the driver knows only [begin, begin + bytes), besides its own allocations: memory of `device`, or managed.
   void setDeviceMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 0); }
   void setManagedMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 1); }
   // After `successes` good ones `failures` calls of this function (cuda.h's name without a version) return `error`; null: none does.
@@ -49,15 +49,15 @@ class FakeCuda {
   void holdCopies(const std::atomic<bool>* until) const {
     if (!isReal()) call<void(const std::atomic<bool>*)>("fakeCudaHold")(until);
   }
-  // From now on each copy by cuMemcpyAsync takes so long, those that are under way included.
+  // From now on each copy by cuMemcpyAsync takes this long, including copies in progress.
   void slowCopies(int64_t us) const {
     if (!isReal()) call<void(int64_t)>("fakeCudaSlow")(us);
   }
-  // One that a program has made for that GPU beside the primary one, or a green one.
+  // A context that a program has made for that GPU besides the primary one, or a green one.
   void* context(int device, bool is_green) const {
     return call<void*(int, bool)>("fakeCudaContext")(device, is_green);
   }
-  // From now on calls that free memory or unload kernels wait for kernels, as a driver may (see awaitKernels()); or these, and those
+  // From now on calls that free memory or unload kernels wait for kernels, as a driver may (see awaitKernels()); or these and calls
   // that allocate memory; or none.
   enum Waits : int { kNone = 0, kFrees = 1, kAllocations = 2 };
   void waitForKernels(Waits waits) const {
@@ -76,7 +76,7 @@ class FakeCuda {
   // And the second: parts.
   int rows() const { return call<int()>("fakeCudaRows")(); }
 
-  // Where the bytes at an address are, for who stands for an adapter: of a GPU's memory elsewhere.
+  // The host address of GPU memory, for fake adapters: of a GPU's memory elsewhere.
   std::byte* dataAt(const void* address) const {
     return call<std::byte*(const void*)>("fakeCudaDataAt")(address);
   }

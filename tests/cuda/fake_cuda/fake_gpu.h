@@ -56,7 +56,7 @@ class GpuStream {
   GpuStream& operator=(const GpuStream&) = delete;
 
   void* get() const { return stream_; }
-  // Makes its GPU current while that lives: a driver does little for a thread without a context.
+  // Makes its GPU current while it exists: a driver does little for a thread without a context.
   std::unique_ptr<CurrentGpu> use() const {
     return device_ < 0 ? nullptr : std::make_unique<CurrentGpu>(cuda_, device_);
   }
@@ -130,7 +130,7 @@ class PinnedVector {
   T* at_ = nullptr;
 };
 
-// Memory of a GPU in a context that a program has made beside the primary one.
+// GPU memory in a context that a program has made besides the primary one.
 class ForeignMemory {
  public:
   ForeignMemory(const FakeCuda& cuda, int device, size_t bytes)

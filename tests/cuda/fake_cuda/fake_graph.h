@@ -1,6 +1,6 @@
 #pragma once
-// A graph as streams record it: each work comes behind what it was recorded behind, and a replay runs what is ordered by nothing at
-// once, so that missing order shows.
+// A graph as streams record it: each work keeps only its recorded dependencies, and a replay runs independent work concurrently, so
+// that a missing dependency shows.
 #include <algorithm>
 #include <cstdint>
 #include <functional>

@@ -11,13 +11,13 @@
 
 namespace horing::fake {
 
-// In order, on a thread of its own. Any thread may add.
+// Runs work in order, on a thread. Any thread may add.
 class Queue {
  public:
   Queue() : thread_([this] { serve(); }) {}
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
-  // Does what is left first.
+  // Finishes the remaining work first.
   ~Queue() {
     {
       const std::lock_guard lock(mutex_);
@@ -64,8 +64,8 @@ class Queue {
   std::thread thread_;
 };
 
-// Counts how often it was recorded, and knows which of these a stream has come to: who waits for one is not let go by a later one
-// on another stream.
+// Counts its recordings, and knows which of them a stream has reached: a wait for one does not end with a later one on another
+// stream.
 struct Event {
   const void* context;  // whose streams may record it
   std::mutex mutex{};

@@ -24,7 +24,7 @@ struct Context {
   Context* primary = nullptr;  // of a green one, whose streams it is for
 };
 
-// What the handle of an allocation says: its file, as other processes find it.
+// The contents of an allocation's handle: its file, for other processes.
 struct IpcHandle {
   static constexpr uint64_t kMagic = 0x6370692d656b6166;
   uint64_t magic;

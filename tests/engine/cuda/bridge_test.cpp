@@ -56,7 +56,7 @@ class Nodes {
   }
   void addHosts(Emulation& emulation) {
     for (test::HostOfGpu& host : gpu_->hosts())
-      // The link tells its error again and again.
+      // The link reports its error in every call.
       emulation.addHost([&host] { (void)host.poll(); });
   }
 
@@ -123,7 +123,7 @@ bool run(Emulation& emulation, uint64_t seed, uint64_t most_switches = 2'000'000
 #endif
 }
 
-// As the replays of a graph: the same launches, and nothing told to the hosts in between. They see who runs.
+// As the replays of a graph: the same launches, without calls of the hosts in between. The hosts see running kernels.
 TEST(CudaBridge, NeedsNoCallForTheSameLaunchAgain) {
   const Case c{"ho_ring", Collective::kAllReduce, {2, 2}, 2, 4, 1024};
   Nodes nodes(c);

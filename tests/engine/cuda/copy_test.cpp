@@ -57,7 +57,7 @@ class Copies {
   void reach(uint32_t number) { cuda::storeFlag(&reached_, number); }
   void end() { cuda::storeFlag(&ended_, 1); }
 
-  // Kernels one after the other, beside the host; seed < 0: each GPU thread a thread of the system. False: they hang.
+  // Kernels one after the other, concurrent with the host; seed < 0: each GPU thread is a thread of the system. False: they hang.
   bool run(const std::vector<uint32_t>& kernels, int64_t seed, const std::function<void()>& host,
            uint32_t threads = 2) {
     std::vector<std::unique_ptr<EmulatedCopyBlock>> blocks;

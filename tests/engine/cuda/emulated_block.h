@@ -15,7 +15,7 @@
 
 namespace horing::test {
 
-// The threads of a block. The barrier orders what they do, as a GPU's does.
+// The threads of a block. The barrier orders their accesses, as a GPU's does.
 class EmulatedThreads {
  public:
   explicit EmulatedThreads(uint32_t threads) : threads_(threads) {}
@@ -37,7 +37,7 @@ class EmulatedThreads {
 
   static void pause() {
     if (Fibers* const fibers = Fibers::running()) return fibers->yield();
-    // Dozens of threads that only yield leave those that have something to do no time.
+    // Dozens of threads that only yield would starve the threads with work.
     static thread_local uint32_t pauses = 0;
     static thread_local const auto begin = std::chrono::steady_clock::now();
     if (++pauses % 8 != 0) return std::this_thread::yield();
@@ -52,7 +52,7 @@ class EmulatedThreads {
   std::atomic<bool> any_[2] = {false, false};
 };
 
-// With what they share. Crews of two, where they can be divided so, else each thread is one.
+// With their shared memory. Crews of two if the number is even, else of one thread.
 template <class Shared>
 class EmulatedBlockOf : public EmulatedThreads {
  public:
@@ -73,7 +73,7 @@ class EmulatedBlockOf : public EmulatedThreads {
   std::deque<EmulatedThreads> crews_;
 };
 
-// One thread of those that have a barrier.
+// A thread among those of one barrier.
 class EmulatedThread {
  public:
   EmulatedThread(EmulatedThreads& all, uint32_t thread) : all_(all), thread_(thread) {}

@@ -1,10 +1,10 @@
 #pragma once
-// The kernels of engine/cuda as the fake driver runs them: some of them, on threads of the host.
+// Some kernels of engine/cuda as the fake driver runs them, on threads of the host.
 #include "fake_cuda/fake_kernels.h"
 
 namespace horing::test {
 
-// Those that are not compiled in end the program when they run: see emulated_kernels.cpp.
+// Kernels that are not compiled in end the program when they run: see emulated_kernels.cpp.
 const fake::Kernels& emulatedKernels();
 
 }  // namespace horing::test

@@ -28,7 +28,7 @@ struct EmulatedLane {
 };
 template <DataType kType, RedOp kOp>
 inline constexpr EmulatedLane kLaneOf = {kType, kOp, runLane<cuda::RuleOf<kType, kOp>>};
-// What tests of lanes use. Each takes a second to compile; all rules fold in fold_test.cpp, and lanes by all of them on a GPU.
+// The lanes that tests use. Each takes a second to compile; fold_test.cpp folds by all rules, and lanes use all rules on a GPU.
 inline constexpr EmulatedLane kEmulatedLanes[] = {
     kLaneOf<DataType::kFloat32, RedOp::kSum>,       kLaneOf<DataType::kFloat32, RedOp::kAvg>,
     kLaneOf<DataType::kFloat32, RedOp::kPreMulSum>, kLaneOf<DataType::kInt32, RedOp::kSum>,
@@ -75,7 +75,7 @@ class Emulation {
         }
   }
 
-  // Runs beside the kernels, again and again until they have ended.
+  // Runs concurrently with the kernels, repeatedly until they have ended.
   void addHost(std::function<void()> poll) {
     bodies_.push_back([left = threads_left_, poll = std::move(poll)] {
       while (left->load(std::memory_order_relaxed) > 0) {

@@ -31,7 +31,7 @@ class Messages {
   void send(int from, int to, std::span<const std::byte> data) { world_.send(from, to, data); }
   void receive(int to, int from, std::span<std::byte> data) { world_.receive(to, from, data); }
 
-  // What the rank does from here on is for kernels behind those before.
+  // The rank's operations from here on are for later kernels.
   void nextGroup(int rank) {
     groups_.resize(world_.ranks());
     auto& kernels = groups_[static_cast<size_t>(rank)];
@@ -114,7 +114,7 @@ TEST(CudaExchange, CarriesMessagesOfAllSizesByThreadsOfTheSystem) {
   expectAllArrive({.ranks = 3}, {0, 1, 255, 256, 257, 5000}, -1);
 }
 
-// As those that hosts carry on, whose queues have less room.
+// As messages carried by hosts, whose queues have less room.
 TEST(CudaExchange, CarriesThemWithFewerPartsBetweenSomeRanks) {
   expectAllArrive({.ranks = 4, .most_far_parts = 1}, {0, 1, 257, 5000}, -1);
   expectAllArrive({.ranks = 3, .parts = 5, .most_far_parts = 2}, {5000, 0, 9000}, -1);
@@ -204,7 +204,7 @@ TEST(CudaExchange, NamesMessagesOfOtherSizes) {
     const Status outcome = ranks.outcome(1);
     EXPECT_EQ(outcome.code(), Code::kInvalidUsage);
     const std::string what =
-        formatString("200 bytes from rank 0 was expected, and one of %zu bytes came", bytes);
+        formatString("200 bytes from rank 0 was expected, and one of %zu bytes arrived", bytes);
     EXPECT_NE(outcome.message().find(what), std::string::npos) << outcome.toString();
   }
 }

@@ -81,7 +81,7 @@ class ExchangeWorld {
                                                    .output = data.data(),
                                                    .bytes = data.size()});
   }
-  // The kernels of a rank, one after the other, for what it has been told so far, once.
+  // The kernels of a rank, one after the other, for the operations so far, once.
   std::vector<cuda::ExchangeCall> take(size_t rank) {
     return exchanges_[rank]->prepare(std::exchange(transfers_[rank], {}), 5);
   }

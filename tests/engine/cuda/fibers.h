@@ -15,8 +15,8 @@
 
 namespace horing::test {
 
-// How long to sleep between two looks of something that waits since `begin`: the longer, the longer it has waited, since most waits are
-// short, and those for a deadline would else keep a core from the other tests.
+// The sleep between two polls of a wait that began at `begin`. It grows with the time waited: most waits are short, and waits for a
+// deadline would otherwise keep a core from other tests.
 inline std::chrono::nanoseconds napSince(std::chrono::steady_clock::time_point begin) {
   constexpr std::chrono::nanoseconds kMost = std::chrono::milliseconds(3);
   return std::min(kMost, (std::chrono::steady_clock::now() - begin) / 64);

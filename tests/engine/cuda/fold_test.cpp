@@ -38,7 +38,7 @@ struct Scenario {
   RedOp op = RedOp::kSum;
   size_t count = 0;
   int sources = 1;
-  size_t shift = 0;  // elements that everything lies off the alignment
+  size_t shift = 0;  // elements by which all buffers are off the alignment
   bool is_final = true;
   bool first_is_input = true;
   uint32_t threads = 5;

@@ -141,7 +141,7 @@ class GpuRanks {
     }
   }
 
-  // Until all kernels have ended; past the deadline they are told to. False if they were.
+  // Waits until all kernels have ended; at the deadline they are aborted. False if they were.
   bool finish() {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     bool in_time = true;
@@ -233,7 +233,7 @@ TEST_F(Gpu, RunsAgainAndAgain) {
     ranks.expectTheHostsBits(static_cast<size_t>(1 + 977 * round), DataType::kFloat32, RedOp::kSum);
 }
 
-// Every rank's launch captured into a graph of its own and replayed: no call of the host in between.
+// Every rank's launch is captured into a graph and replayed: no call of the host in between.
 TEST_F(Gpu, ReplaysAGraph) {
   const Case c{"ho_ring", Collective::kAllReduce, {2, 2}, 2, 4, kSlot};
   constexpr size_t kCount = 40000;
@@ -252,7 +252,7 @@ TEST_F(Gpu, ReplaysAGraph) {
     ASSERT_CUDA(cudaStreamEndCapture(ranks.stream(p), &graph));
     ASSERT_CUDA(cudaGraphInstantiate(&graphs[static_cast<size_t>(p)], graph, 0));
     ASSERT_CUDA(cudaGraphDestroy(graph));
-    // Before one of them runs, for it waits for the others.
+    // Before one of them runs, since it waits for the others.
     ASSERT_CUDA(cudaGraphUpload(graphs[static_cast<size_t>(p)], ranks.stream(p)));
     ASSERT_CUDA(cudaStreamSynchronize(ranks.stream(p)));
   }
@@ -266,7 +266,7 @@ TEST_F(Gpu, ReplaysAGraph) {
   for (const cudaGraphExec_t graph : graphs) EXPECT_CUDA(cudaGraphExecDestroy(graph));
 }
 
-// Each of three ranks sends to both others, again and again, by kernels on a stream of its own.
+// Each of three ranks sends to both others repeatedly, by kernels on its own stream.
 TEST_F(Gpu, CarriesMessages) {
   constexpr size_t kRanks = 3;
   const auto memory = cuda::makeDeviceMemory(Machine::gpu(), size_t{128} << 20).take();
@@ -296,7 +296,7 @@ TEST_F(Gpu, CarriesMessages) {
     for (int from = 0; from < static_cast<int>(kRanks); ++from)
       for (int to = 0; to < static_cast<int>(kRanks); ++to) {
         if (from == to) continue;
-        // Sent from what is aligned to 4 bytes, received where nothing is.
+        // Sent from memory aligned to 4 bytes, received into unaligned memory.
         const Sent& sent = all.emplace_back(Sent{test::messageOf(from, to, 0, bytes), nullptr});
         std::byte* const source = memory->allocate(bytes + 4).take() + 4;
         all.back().received = memory->allocate(bytes + 1).take() + 1;

@@ -1,6 +1,6 @@
 #pragma once
-// All ranks of a collective on one machine, each with queues to every other, laid out as for GPUs: in memory that the test
-// chooses, and run by whoever it chooses. Groups may be nodes, whose ranks reach each other by transports alone.
+// All ranks of a collective on one machine, each with queues to every other, laid out as for GPUs: in memory that the test chooses,
+// run by a runner that it chooses. Groups may be nodes, whose ranks reach each other only by transports.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -217,7 +217,7 @@ TEST(CudaLane, FindsTheBuffersOfRanksInAnotherOrder) {
   EXPECT_TRUE(got.outputs == expected.outputs);
 }
 
-// As the replays of a graph: the same launches, again and again, and nothing told to them in between.
+// As the replays of a graph: the same launches repeatedly, without calls of the host in between.
 TEST(CudaLane, RunsTheSameLaunchAgain) {
   const Case c{"ho_ring", Collective::kAllReduce, {2, 2}, 2, 4, 1024};
   Ranks ranks(c);
@@ -269,7 +269,7 @@ TEST(CudaLane, NoticesThatAnotherRankDoesSomethingElse) {
   EXPECT_EQ(*ranks.gpu().sendingEnd(1 - first, first).theirs, 0U) << "it took the message for its own";
 }
 
-// One crew gives up, the others go on or end, and so does the block.
+// One crew gives up, the others continue or end, and so does the block.
 TEST(CudaLane, GivesUpWhereStepsRunAtOnce) {
   const Case c{"direct", Collective::kAllGather, {1, 5}};
   Buffers buffers(c, DataType::kFloat32, 100);
@@ -304,7 +304,7 @@ TEST(CudaLane, WaitsNoLongerThanItMay) {
   EXPECT_EQ(ranks.abort(), 1U) << "the other ranks wait on";
 }
 
-// Lanes that wait for nobody go on to the next replay; what they tell by then is no number of the one that failed.
+// Lanes that wait for no peer continue with the next replay; the number they then report is not that of the failed one.
 TEST(CudaLane, SaysWhichRunItGaveUpAlsoWhenTheNextHasBegun) {
   const Case c{"ring", Collective::kAllReduce, {1, 3}};
   Ranks ranks(c, 1'000'000'000);
@@ -320,7 +320,7 @@ TEST(CudaLane, SaysWhichRunItGaveUpAlsoWhenTheNextHasBegun) {
   EXPECT_EQ(where.run, 2U);
 }
 
-// Else those behind it would write over slots that a peer has not read yet.
+// Otherwise later messages would overwrite slots that a peer has not read yet.
 TEST(CudaLane, LeavesNothingToThoseBehindOneThatGaveUp) {
   const Case c{"ring", Collective::kAllReduce, {1, 3}};
   Ranks ranks(c);
@@ -403,9 +403,9 @@ TEST(CudaImage, FindsStepsThatMayRunAtOnce) {
     return found;
   };
   using Steps = std::vector<int32_t>;
-  // To all, and of all; to all what was reduced, and of all.
+  // The sends to all peers; the fold of their messages; the sends of the result, and the receives.
   EXPECT_EQ(concurrent("direct", Collective::kAllReduce, {1, 8}), (Steps{7, 1, 14}));
-  // The first leaves what the others send.
+  // The first step leaves the value that the other steps send.
   EXPECT_EQ(concurrent("one_shot", Collective::kAllReduce, {1, 8}), (Steps{1, 6, 1}));
   // Each sends on what the one before has brought.
   EXPECT_EQ(concurrent("ring", Collective::kAllGather, {1, 4}), (Steps{1, 1, 1, 1}));

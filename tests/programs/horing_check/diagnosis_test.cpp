@@ -1,4 +1,4 @@
-// What is blamed in clusters whose faults are known.
+// The diagnosis of clusters with known faults.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -47,6 +47,43 @@ TEST(Diagnosis, OfTwoNodesBlamesThePath) {
   cluster.slowSender(0, 0.5);
   EXPECT_EQ(blamed(cluster.check()), "0>1");
   EXPECT_EQ(blamed(clean.check()), "");
+}
+
+std::string uplinksOf(const Verdict& verdict) {
+  std::string text;
+  for (const Uplink& uplink : verdict.uplinks) {
+    text += text.empty() ? "" : ", ";
+    for (const int node : uplink.nodes) text += std::to_string(node) + " ";
+    text += uplink.part == Part::kSends ? "send" : "receive";
+  }
+  return text;
+}
+
+TEST(Diagnosis, TellsAnUplinkFromTheNodesThatShareIt) {
+  const std::set<int> group = {4, 5, 6};
+  for (const double capacity : {0.5, 1.0, 1.5, 2.0})
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      SimulatedCluster uplink(12, seed), slow(12, seed);
+      uplink.shareUplink(group, capacity);
+      for (const int node : group) slow.slowSender(node, capacity / 3), slow.slowReceiver(node, capacity / 3);
+      const Verdict verdict = uplink.check();
+      EXPECT_EQ(uplinksOf(verdict), "4 5 6 send, 4 5 6 receive") << capacity << " " << seed;
+      const Verdict nodes = slow.check();
+      EXPECT_EQ(uplinksOf(nodes), "") << capacity << " " << seed;
+      EXPECT_EQ(blamed(nodes), "4 sends, 4 receives, 5 sends, 5 receives, 6 sends, 6 receives");
+    }
+  SimulatedCluster clean(12, 3);
+  EXPECT_EQ(uplinksOf(clean.check()), "");
+}
+
+TEST(Diagnosis, TellsTwoUplinksApartAndASlowNodeBesideThem) {
+  SimulatedCluster cluster(16, 1);
+  cluster.shareUplink({1, 2, 3}, 1.0);
+  cluster.shareUplink({10, 11, 12}, 1.0);
+  cluster.slowSender(7, 0.3);
+  const Verdict verdict = cluster.check();
+  EXPECT_EQ(uplinksOf(verdict), "1 2 3 send, 10 11 12 send, 1 2 3 receive, 10 11 12 receive");
+  EXPECT_NE((", " + blamed(verdict)).find(", 7 sends"), std::string::npos);
 }
 
 // A slow path of a node that is slow itself, and slower than that.

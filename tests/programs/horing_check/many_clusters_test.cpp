@@ -63,7 +63,7 @@ TEST(ManyClusters, RaisesNoFalseAlarm) {
 TEST(ManyClusters, FindsAFifthLost) {
   for (const int nodes : {4, 8, 16}) {
     SCOPED_TRACE(nodes);
-    // Of four nodes' eight sides two are of one node: what is usual is known less well.
+    // Two of the eight sides of four nodes are of one node: the usual value is less certain.
     expectRight(plant(nodes, 1, 0.2, 300), nodes == 4 ? 0.95 : 0.99);
   }
   for (const int nodes : {8, 16})

@@ -60,6 +60,20 @@ TEST(HoringCheck, FindsNothingWhereNothingIsPlanted) {
   EXPECT_TRUE(contains(outcome.output, "facts: ")) << outcome.output;
 }
 
+TEST(HoringCheck, SoaksAsLongAsItIsToldAndComparesWithAnEarlierRun) {
+  HORING_NEEDS_NODES();
+  const TemporaryFolder folder;
+  const std::string before = (folder.path() / "before.json").string();
+  const Outcome fast = checkNodes("400", {"--soak", "8s", "--json", before});
+  EXPECT_TRUE(contains(fast.output, " compared byte by byte, 0 wrong; ")) << fast.output << fast.errors;
+  const Outcome slow = checkNodes("200", {"--baseline", before});
+  EXPECT_EQ(slow.code, 1) << slow.output;
+  EXPECT_TRUE(contains(slow.output, "  the median of all nodes is ")) << slow.output;
+  const Outcome wrong = checkNodes("200", {"--baseline", "/nowhere"});
+  EXPECT_EQ(wrong.code, 3);
+  EXPECT_TRUE(contains(wrong.errors, "/nowhere is not what --json writes")) << wrong.errors;
+}
+
 // A node that goes silent in the middle ends the check in its time, and is named.
 TEST(HoringCheck, EndsInItsTimeWhenANodeIsLost) {
   HORING_NEEDS_NODES();

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../../temporary_folder.h"
+#include "horing_check/baseline.h"
 #include "horing_check/pair_meter.h"
 #include "simulated_cluster.h"
 
@@ -75,6 +78,97 @@ TEST(Verdict, OfACheckThatEndedEarlyIsNoAcquittal) {
   EXPECT_FALSE(says(text, "nothing is slower")) << text;
 }
 
+TEST(Verdict, NamesAnUplinkInPlaceOfTheNodesThatShareIt) {
+  SimulatedCluster cluster(12, 1);
+  cluster.shareUplink({4, 5, 6}, 1);
+  const Report report = reportOf(cluster, 12);
+  const std::string text = verdictText(report);
+  EXPECT_TRUE(says(text, "node[4-6] send at 3")) << text;
+  EXPECT_TRUE(says(text, "node[4-6] receive at 3")) << text;
+  EXPECT_TRUE(says(text, "but not among themselves: look at the uplink or switch that they share")) << text;
+  EXPECT_FALSE(says(text, "look at its adapter")) << text;
+  const auto json = nlohmann::json::parse(reportToJson(report));
+  EXPECT_EQ(json["uplinks"][0]["nodes"], (std::vector<std::string>{"node4", "node5", "node6"}));
+  EXPECT_EQ(outcomeOf(report), Outcome::kSlow);
+}
+
+Report laterReport(const Report& before, const std::string& file, double of_all, double of_node2) {
+  std::ofstream(file) << reportToJson(before);
+  Report now = before;
+  for (Sample& sample : now.figures.samples) sample.bytes_per_s *= sample.from == 2 ? of_node2 : of_all;
+  now.verdict = diagnose(now.figures);
+  now.baseline = file;
+  now.losses = lossesSince(readBaseline(file).take(), baselineOf(now.names, now.figures, now.verdict),
+                           now.verdict.scatter);
+  return now;
+}
+
+TEST(Baseline, ShowsWhatAllNodesHaveLostAndOneNode) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.path() / "before.json";
+  SimulatedCluster cluster(8, 1);
+  const Report before = reportOf(cluster, 8);
+  const Report same = laterReport(before, file, 0.97, 0.97);
+  EXPECT_TRUE(same.losses.empty());
+  EXPECT_TRUE(says(verdictText(same), "compared with " + file + ": nothing has become slower\n"));
+  const Report all = laterReport(before, file, 0.6, 0.6);
+  EXPECT_EQ(all.losses.size(), 1u) << "each node has lost as much";
+  EXPECT_TRUE(says(verdictText(all), "  the median of all nodes is 60 % of the rate then\n"))
+      << verdictText(all);
+  EXPECT_EQ(outcomeOf(all), Outcome::kSlow) << "though no node is slower than the others";
+  const Report one = laterReport(before, file, 1, 0.8);
+  ASSERT_EQ(one.losses.size(), 1u);
+  EXPECT_TRUE(says(verdictText(one), "  node2 sends at 80 % of the rate then\n")) << verdictText(one);
+  EXPECT_EQ(nlohmann::json::parse(reportToJson(one))["losses"][0]["node"], "node2");
+  // Nodes that were not there before are not compared.
+  const Baseline then = baselineOf(before.names, before.figures, before.verdict);
+  Report others = laterReport(before, file, 1, 0.5);
+  for (std::string& name : others.names) name += "x";
+  EXPECT_TRUE(lossesSince(then, baselineOf(others.names, others.figures, others.verdict), 0).empty());
+}
+
+// 40 rounds of eight nodes, in which one sinks from a point on.
+Report soakReport(int from_round, double factor) {
+  Report report;
+  for (int node = 0; node < 8; ++node) report.names.push_back("node" + std::to_string(node));
+  report.figures.nodes = 8;
+  Rounds rounds(8, true, 1);
+  for (int round = 0; round < 40; ++round) {
+    const Matching partner = rounds.next(round);
+    for (int to = 0; to < 8; ++to) {
+      const int from = partner[static_cast<size_t>(to)];
+      const double rate = 1e9 * (from == 3 && round >= from_round ? factor : 1);
+      report.figures.samples.push_back({from, to, rate, 20e-6, 0, 1'000'000, round});
+    }
+  }
+  report.soaked = true;
+  report.verdict = diagnose(report.figures);
+  report.sunk = lossesWithin(report.names, report.figures);
+  return report;
+}
+
+TEST(Soak, SaysWhatWasComparedAndWhatSank) {
+  const std::string calm = verdictText(soakReport(40, 1));
+  EXPECT_TRUE(says(calm, "soak: 320 MB compared byte by byte, 0 wrong; no rate sank\n")) << calm;
+  // Too late to be seen in the medians of all rounds.
+  const Report hot = soakReport(28, 0.7);
+  EXPECT_TRUE(says(verdictText(hot), "rates sank:\n  node3 sends at 70 % of the rate at the beginning\n"))
+      << verdictText(hot);
+  EXPECT_EQ(outcomeOf(hot), Outcome::kSlow);
+  EXPECT_EQ(nlohmann::json::parse(reportToJson(hot))["sunk"].size(), 1u);
+}
+
+TEST(Baseline, OfAnotherKindOfFileIsAnError) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.path() / "before.json";
+  for (const char* text :
+       {"", "{}", "x", R"({"nodes":["a"],"bytes_per_s":1,"samples":[{"from":0,"to":1,"bytes_per_s":1}]})"}) {
+    std::ofstream(file) << text;
+    EXPECT_FALSE(readBaseline(file).ok()) << text;
+  }
+  EXPECT_FALSE(readBaseline(file + ".none").ok());
+}
+
 TEST(Verdict, OfDoubtIsSaidAsDoubt) {
   Report report;
   report.names = {"a", "b", "c"};
@@ -87,7 +181,8 @@ TEST(Verdict, OfDoubtIsSaidAsDoubt) {
   report.failed = 2;
   EXPECT_EQ(goodNodes(report), (std::vector<int>{0, 1}));
   EXPECT_EQ(goodHosts(report), (std::vector<std::string>{"a", "b"}));
-  EXPECT_TRUE(says(verdictText(report), "perhaps, but too little was measured")) << verdictText(report);
+  EXPECT_TRUE(says(verdictText(report), "perhaps, but there are too few measurements"))
+      << verdictText(report);
 }
 
 TEST(Hosts, OfSeveralNodesAreListedOnceIfAllAreGood) {

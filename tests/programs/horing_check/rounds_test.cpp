@@ -1,4 +1,4 @@
-// Who is measured with whom.
+// The pairs of nodes in each round of measurements.
 #include "horing_check/rounds.h"
 
 #include <gtest/gtest.h>

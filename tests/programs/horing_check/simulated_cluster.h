@@ -33,6 +33,8 @@ class SimulatedCluster {
   void slowReceiver(int node, double factor) { receives_[static_cast<size_t>(node)] = factor; }
   void slowPath(int from, int to, double factor) { paths_[{from, to}] = factor; }
   void delayNode(int node, double seconds) { later_[static_cast<size_t>(node)] = seconds; }
+  // What these nodes exchange with others shares a link that carries as much as `capacity` of a node's adapter, in each direction.
+  void shareUplink(const std::set<int>& nodes, double capacity) { uplinks_.push_back({nodes, capacity}); }
   void corrupt(int from, int to) { corrupt_.insert({from, to}); }
 
   // All rounds, and those that confirm.
@@ -55,8 +57,8 @@ class SimulatedCluster {
       const auto from = static_cast<size_t>(partner[to]);
       Sample sample{partner[to], static_cast<int>(to)};
       const auto path = paths_.find({sample.from, sample.to});
-      const double factor =
-          std::min({sends_[from], receives_[to], path == paths_.end() ? 1.0 : path->second});
+      const double factor = std::min({sends_[from], receives_[to], path == paths_.end() ? 1.0 : path->second,
+                                      shareOfUplinks(partner, sample.from, sample.to)});
       sample.bytes_per_s =
           1e9 * factor * std::exp(spread_(random_) * noise_.spread) * (hits() ? share_(random_) : 1);
       sample.latency_s = (20e-6 + later_[from] + later_[to]) *
@@ -65,11 +67,25 @@ class SimulatedCluster {
       samples_.push_back(sample);
     }
   }
+  // All pairs of a round move data at once.
+  double shareOfUplinks(const Matching& partner, int from, int to) const {
+    double share = 1;
+    for (const auto& [nodes, capacity] : uplinks_) {
+      if (nodes.contains(from) == nodes.contains(to)) continue;
+      int crossing = 0;
+      for (const int node : nodes)
+        crossing +=
+            partner[static_cast<size_t>(node)] >= 0 && !nodes.contains(partner[static_cast<size_t>(node)]);
+      share = std::min(share, capacity / std::max(crossing, 1));
+    }
+    return share;
+  }
   bool hits() { return std::uniform_real_distribution<>(0, 1)(random_) < noise_.outliers; }
 
   std::vector<double> sends_, receives_, later_;
   std::map<std::pair<int, int>, double> paths_;
   std::set<std::pair<int, int>> corrupt_;
+  std::vector<std::pair<std::set<int>, double>> uplinks_;
   Noise noise_;
   std::mt19937 random_;
   std::normal_distribution<> spread_{0, 1};
@@ -77,7 +93,7 @@ class SimulatedCluster {
   std::vector<Sample> samples_;
 };
 
-// "3 sends, 5 receives, 1>2": what is confirmed, of one quantity.
+// "3 sends, 5 receives, 1>2": the confirmed faults of one quantity.
 inline std::string blamed(const Verdict& verdict, Quantity quantity = Quantity::kRate) {
   std::string text;
   for (const Finding& finding : verdict.findings) {

@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "control/flight_file.h"
 #include "program.h"
+#include "selection/kept_table.h"
 
 namespace horing::test {
 namespace {
@@ -32,27 +33,32 @@ Json named(const Json& list, const std::string& name) {
 }
 
 TEST(HoringInfo, ListsEveryVariableWithItsValueInEffect) {
-  const Outcome outcome = runInfo({"--json", "--ranks", "0"}, {"HORING_WINDOW=3"});
+  const Outcome outcome = runInfo({"--json", "--ranks", "0"}, {"HORING_SOCKET_STREAMS=3"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const Json json = Json::parse(outcome.output);
-  EXPECT_EQ(json["variables"].size(), configVariables().size());
-  const Json window = named(json["variables"], "HORING_WINDOW");
-  EXPECT_EQ(window["value"], "3");
-  EXPECT_EQ(window["set"], true);
-  EXPECT_EQ(window["default"], "4");
-  EXPECT_EQ(named(json["variables"], "HORING_SLOTS")["set"], false);
+  const auto& all = configVariables();
+  const auto of_users =
+      std::count_if(all.begin(), all.end(), [](const ConfigVariable& v) { return !v.for_tests; });
+  EXPECT_EQ(json["variables"].size(), static_cast<size_t>(of_users));
+  const Json streams = named(json["variables"], "HORING_SOCKET_STREAMS");
+  EXPECT_EQ(streams["value"], "3");
+  EXPECT_EQ(streams["set"], true);
+  EXPECT_EQ(streams["default"], "1");
+  EXPECT_EQ(named(json["variables"], "HORING_SLICE_BYTES")["set"], false);
   EXPECT_GE(json["machine"]["usable_units"], 1);
   EXPECT_TRUE(json["transports"].empty());
   EXPECT_TRUE(json["environment_error"].is_null());
 }
 
 TEST(HoringInfo, WarnsOfVariablesThatNobodyReads) {
-  const Outcome outcome = runInfo({"--json", "--ranks", "0"}, {"HORING_SLOT=3"});
+  const Outcome outcome = runInfo({"--json", "--ranks", "0"}, {"HORING_SLICE=3"});
   EXPECT_EQ(outcome.code, 1);
   const Json warnings = Json::parse(outcome.output)["environment_warnings"];
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].get<std::string>().find("did you mean HORING_SLOTS?"), std::string::npos) << warnings;
-  EXPECT_NE(runInfo({"--ranks", "0"}, {"HORING_SLOT=3"}).output.find("HORING_SLOTS?"), std::string::npos);
+  EXPECT_NE(warnings[0].get<std::string>().find("did you mean HORING_SLICE_BYTES?"), std::string::npos)
+      << warnings;
+  EXPECT_NE(runInfo({"--ranks", "0"}, {"HORING_SLICE=3"}).output.find("HORING_SLICE_BYTES?"),
+            std::string::npos);
 }
 
 TEST(HoringInfo, TriesTheTransports) {
@@ -119,7 +125,7 @@ TEST(HoringInfo, IsReadableForPeople) {
   ASSERT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.output.find("horing 0.1.0"), 0u);
   for (const ConfigVariable& variable : configVariables())
-    EXPECT_NE(outcome.output.find(variable.help), std::string::npos) << variable.name;
+    EXPECT_EQ(outcome.output.find(variable.help) == std::string::npos, variable.for_tests) << variable.name;
   EXPECT_NE(outcome.output.find("HORING_IB_QPS_PER_CONNECTION  "), std::string::npos) << "run into its value";
 }
 
@@ -159,6 +165,69 @@ TEST(HoringInfo, PrintsATableThatItTakesBack) {
   EXPECT_EQ(wrong.code, 1);
   EXPECT_NE(wrong.errors.find("line 1: expected an algorithm"), std::string::npos) << wrong.errors;
   std::remove(path.c_str());
+}
+
+TEST(HoringInfo, ExplainsWhoChoseAndWhatWouldBeNext) {
+  const Outcome plain = runInfo({"selection", "--explain", "2x4"});
+  ASSERT_EQ(plain.code, 0) << plain.errors;
+  EXPECT_NE(plain.output.find("# 2 nodes of 4 ranks, a core for each"), std::string::npos) << plain.output;
+  EXPECT_NE(plain.output.find("of the built-in table"), std::string::npos);
+  EXPECT_EQ(plain.output.find("HORING_ALGO"), std::string::npos);
+  // For a forced algorithm the row is ignored, and its algorithm is the next best if it is the fastest of the rest.
+  const Outcome forced = runInfo({"selection", "--explain", "2x4"}, {"HORING_ALGO=all_reduce=ring"});
+  for (size_t at = 0; (at = forced.output.find("\nall_reduce ", at)) != std::string::npos; ++at) {
+    const std::string row = forced.output.substr(at + 1, forced.output.find('\n', at + 1) - at - 1);
+    EXPECT_NE(row.find(" ring "), std::string::npos) << row;
+    EXPECT_TRUE(row.ends_with("HORING_ALGO")) << row;
+    EXPECT_EQ(std::count(row.begin(), row.end(), 'u') >= 2, true) << "two times: " << row;
+  }
+  EXPECT_NE(forced.output.find("\nreduce_scatter"), std::string::npos);
+  EXPECT_NE(
+      runInfo({"selection"}, {"HORING_ALGO=ring"}).output.find("# HORING_ALGO=ring counts before the rows"),
+      std::string::npos);
+  EXPECT_NE(runInfo({"selection", "--explain", "1x4"}).output.find("where ranks reach each other's buffers"),
+            std::string::npos);
+  const std::string unequal =
+      "Where those of nodes differ by more than a fifth, ho_shares serves all_reduce from 256K on";
+  const auto hasUnequal = [&](const char* job, const std::string& setting) {
+    const Outcome outcome = runInfo({"selection", "--explain", job}, {"HORING_CACHE_DIR=", setting});
+    return outcome.output.find(unequal) != std::string::npos;
+  };
+  EXPECT_TRUE(hasUnequal("3x2", "HORING_CALIBRATE=auto"));
+  EXPECT_FALSE(hasUnequal("2x2", "HORING_CALIBRATE=auto"));
+  EXPECT_FALSE(hasUnequal("3x2", "HORING_CALIBRATE=0"));
+  EXPECT_FALSE(hasUnequal("3x2", "HORING_REPRODUCIBLE=1"));
+  for (const char* wrong : {"2", "2x", "x4", "0x4", "2x4x", "64x64"})
+    EXPECT_EQ(runInfo({"selection", "--explain", wrong}).code, 2) << wrong;
+}
+
+TEST(HoringInfo, ExplainsByTheTableThatIsKeptForSuchJobs) {
+  const TemporaryFolder parent;
+  const KeptTables kept(parent.path() / "kept");
+  const KeptFor jobs = {keptShapeText({2, 4, RanksPerCore::kMore}, 4) + "by socket", keptVersions()};
+  ASSERT_TRUE(kept.keep(jobs, "all_reduce * * * * ring\n").ok());
+  const auto explain = [&](std::vector<std::string> arguments,
+                           const char* setting = "HORING_SELECTION=auto") {
+    arguments.insert(arguments.begin(), {"selection", "--explain"});
+    const Outcome outcome = runInfo(arguments, {"HORING_CACHE_DIR=" + kept.folder(), setting});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    return outcome.output;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string found = explain({"2x4", "--shared-cores"}), row = "row 1 of the kept table";
+  EXPECT_TRUE(has(found, "# the kept table: " + kept.pathFor(jobs) + " for " + jobs.job)) << found;
+  EXPECT_TRUE(has(found, "\n# only a job that is the same in all of this takes it")) << found;
+  EXPECT_TRUE(has(found, row)) << found;
+  EXPECT_FALSE(has(found, "a job measures first")) << found;
+  EXPECT_FALSE(has(explain({"2x4"}), row)) << "of jobs with a core for each rank";
+  EXPECT_FALSE(has(explain({"2x2", "--shared-cores"}), row));
+  EXPECT_FALSE(has(explain({"2x4", "--shared-cores"}, "HORING_SELECTION=table"), row));
+  ASSERT_TRUE(kept.keep({jobs.job, "model 0"}, "all_reduce * * * * ring\n").ok());
+  const std::string outdated = explain({"2x4", "--shared-cores"});
+  EXPECT_TRUE(has(outdated, "# not used: " + kept.pathFor(jobs) + ", it is out of date")) << outdated;
+  EXPECT_FALSE(has(outdated, row)) << outdated;
 }
 
 // Without latency what moves the fewest bytes is the best for every size; where only latency counts, few steps are.

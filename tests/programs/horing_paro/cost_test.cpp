@@ -1,5 +1,5 @@
-// The figures are those of the paper's constants (arXiv 2310.06003): 4 nodes of 8 ranks, 80 Gbit/s between nodes for each rank,
-// 2000 Gbit/s inside, 10 micro-steps.
+// The figures for the paper's constants (arXiv 2310.06003): 4 nodes of 8 ranks, 80 Gbit/s between nodes for each rank, 2000 Gbit/s
+// inside, 10 micro-steps.
 #include "horing_paro/cost.h"
 
 #include <gtest/gtest.h>
@@ -20,9 +20,9 @@ horingParoEstimate_t estimateOf(const char* name, const horingParoModel_t& model
   return estimate;
 }
 
-// 7 billion parameters, all of them trained.
+// 7 billion parameters, all trained.
 double paperSeconds(const char* name, const CostTable& costs) {
-  return communicationSeconds(estimateOf(name, {4, 8, 7'000'000'000, 7'000'000'000, 10, 2, 12}), costs);
+  return communicationSeconds(estimateOf(name, {4, 8, 7'000'000'000, 7'000'000'000, 10, 2, 12, 0}), costs);
 }
 
 struct Golden {
@@ -61,9 +61,9 @@ TEST(Cost, NothingMovesOnOneRankAndNothingSlowlyOnOneNode) {
   no_fast_links.fast_bits_per_second = INFINITY;
   for (const auto costs : {hoRingCosts, flatRingCosts})
     for (const char* name : {"NNN", "NII", "IIG", "GGG"}) {
-      const horingParoEstimate_t alone = estimateOf(name, {1, 1, 1000, 1000, 10, 2, 12});
+      const horingParoEstimate_t alone = estimateOf(name, {1, 1, 1000, 1000, 10, 2, 12, 0});
       EXPECT_EQ(communicationSeconds(alone, costs({1, 1}, Links{})), 0) << name;
-      const horingParoEstimate_t node = estimateOf(name, {1, 8, 1000, 1000, 10, 2, 12});
+      const horingParoEstimate_t node = estimateOf(name, {1, 8, 1000, 1000, 10, 2, 12, 0});
       EXPECT_GT(communicationSeconds(node, costs({1, 8}, Links{})), 0) << name;
       EXPECT_EQ(communicationSeconds(node, costs({1, 8}, no_fast_links)), 0) << name;
     }

@@ -39,10 +39,10 @@ TEST(HoringParo, DrawsThePlan) {
   picture << std::ifstream(path).rdbuf();
   EXPECT_EQ(picture.str().rfind("<svg", 0), 0u);
   EXPECT_NE(picture.str().find("</svg>"), std::string::npos);
-  // What to take, what it costs, what the letters mean, and what more or less memory buys.
+  // The recommended strategy, its cost, the meaning of the letters, and the effect of more or less memory.
   for (const char* part :
        {"Take NNG ZeRO-1: 0.29 s of communication, 30.6 GB per rank", "limit: 85.9 GB per rank",
-        "N whole on every rank, I split inside each node", "the least time that this much memory buys"})
+        "N whole on every rank, I split inside each node", "the least time for this much memory"})
     EXPECT_NE(picture.str().find(part), std::string::npos) << part;
   size_t steps = 0;
   for (size_t at = 0; (at = picture.str().find("class=\"front\"", at)) != std::string::npos; ++at) ++steps;

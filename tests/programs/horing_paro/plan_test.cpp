@@ -26,7 +26,7 @@ const Forecast& forecastOf(const Plan& plan, const char* name) {
                        [&](const Forecast& f) { return strategyName(f.strategy) == name; });
 }
 
-// Those that fit, fastest first, without those that keep parameters and gradients whole, which the paper leaves out.
+// The strategies that fit, fastest first, without those that keep parameters and gradients whole, which the paper leaves out.
 std::vector<std::string> papersRanking(const Plan& plan) {
   std::vector<Forecast> left;
   for (const Forecast& f : plan.forecasts)
@@ -137,7 +137,7 @@ TEST(Plan, ExplainsItself) {
 
 TEST(Plan, RefusesJobsThatAreNone) {
   const CostTable costs = hoRingCosts({2, 2}, Links{});
-  const horingParoModel_t good = {2, 2, 100, 50, 1, 2, 12};
+  const horingParoModel_t good = {2, 2, 100, 50, 1, 2, 12, 0};
   EXPECT_TRUE(planStrategies({good, 0}, costs, 1e9).ok());
   const auto refused = [&](auto change) {
     horingParoModel_t model = good;

@@ -22,6 +22,7 @@ TEST(Quantity, IsReadAsPeopleWriteIt) {
   EXPECT_DOUBLE_EQ(parseRate("100Mbit/s").value(), 1e8);
   EXPECT_DOUBLE_EQ(parseSeconds("20us").value(), 20e-6);
   EXPECT_DOUBLE_EQ(parseSeconds("0").value(), 0);
+  EXPECT_DOUBLE_EQ(parseSeconds("10m").value(), 600);
 }
 
 TEST(Quantity, RefusesWhatIsNone) {
@@ -104,7 +105,7 @@ TEST(Guideline, RecommendsTheFastestThatFit) {
 Question paperQuestion(double parameters, double memory_bytes) {
   Question question;
   const auto count = static_cast<uint64_t>(parameters);
-  question.job.model = {kPaperGrid.groups, kPaperGrid.members, count, count, 10, 2, 12};
+  question.job.model = {kPaperGrid.groups, kPaperGrid.members, count, count, 10, 2, 12, 0};
   question.memory_bytes = memory_bytes;
   question.costs = hoRingCosts(kPaperGrid, Links{});
   question.costs_text = "<HO-Ring>";

@@ -68,7 +68,7 @@ TEST(HoringParoTrain, LearnsTheSameWithEveryStrategyAsAlone) {
   }
   const json& losses = alone[0]["losses"];
   EXPECT_NEAR(losses[0].get<double>(), std::log(256), 0.5);
-  EXPECT_LT(losses[24].get<double>(), losses[0].get<double>() - 0.5);  // it learns
+  EXPECT_LT(losses[24].get<double>(), losses[0].get<double>() - 0.5);  // the loss falls
 }
 
 TEST(HoringParoTrain, LearnsTheSameOnTwoGroupsOfFour) {
@@ -137,7 +137,7 @@ Linked trainOnNodes(const std::string& group, const std::string& options) {
   return {counted["interfaces"][0]["received_bytes"]["during"].get<double>(), measured(run)};
 }
 
-// A rank's bytes between groups, or inside its group, as they pass over the node's link: the groups are the nodes, or lie across them.
+// A rank's bytes between groups, or inside its group, as they pass over the node's link: the groups are the nodes, or span them.
 void expectCountedBytes(const std::string& group, const char* formula, const std::string& strategy) {
   const std::string options =
       "256 --precision fp32 --replay --accumulate 2 --strategy " + strategy + " --steps ";

@@ -179,8 +179,7 @@ TEST_F(HoringRunNodes, DoNotCollideWithThoseOfAnotherRun) {
 
 TEST_F(HoringRunNodes, VanishWhenTheRunIsKilled) {
   const std::set<std::string> before = interfacesHere();
-  // A session of its own keeps the child out of the rank's process group: only the end of the node reaches
-  // it.
+  // A separate session keeps the child out of the rank's process group: only the end of the node reaches it.
   Program program(command({"-n", "2", "--nodes", "2", "--rate", "100"},
                           {"sh", "-c", "setsid sleep 1000 & echo $(readlink /proc/self/ns/net); wait"}));
   ASSERT_TRUE(eventually([&] { return sortedLines(program.output()).size() == 2; })) << program.errors();

@@ -1,4 +1,4 @@
-// horing-run on this machine as it is.
+// horing-run on this machine without emulated nodes.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -212,9 +212,10 @@ char stateOf(pid_t pid) {
   return name == std::string::npos ? '?' : line[name + 2];
 }
 
-// What a terminal sends for Ctrl-Z, and a shell for fg.
+// What a terminal sends for Ctrl-Z, and a shell for fg. The shells start their child before they say so: one that is stopped while its
+// child of vfork() is stopped, too, is in state D.
 TEST(HoringRun, StopsItsRanksWithItself) {
-  Program program(horingRun({"-n", "2", "--timeout", "4"}, "echo $$; sleep 1.5; echo done"));
+  Program program(horingRun({"-n", "2", "--timeout", "4"}, "sleep 1.5 & echo $$; wait; echo done"));
   ASSERT_TRUE(eventually([&] { return sortedLines(program.output()).size() == 2; })) << program.errors();
   std::vector<pid_t> all = {program.pid()};
   for (const std::string& line : sortedLines(program.output())) all.push_back(std::stoi(line));
@@ -228,7 +229,7 @@ TEST(HoringRun, StopsItsRanksWithItself) {
 }
 
 TEST(HoringRun, LeavesNoProcessWhenKilled) {
-  // Each rank has a child of its own, which nobody but the guard would end.
+  // Each rank has a child process that only the guard would end.
   Program program(horingRun({"-n", "2"}, "sleep 1000 & echo $! $$; wait"));
   ASSERT_TRUE(eventually([&] { return sortedLines(program.output()).size() == 2; })) << program.errors();
   program.signal(SIGKILL);

@@ -116,7 +116,7 @@ TEST_F(JobMapOfBoundRanks, FormsGroupsByRule) {
   EXPECT_EQ(run("HORING_GROUP_BY=host:$(hostname)").code, 0);
 }
 
-// One rank cannot tell its NVLink domain: all of the job hear why. An empty file comes before the machine's NVML, if it has one.
+// One rank cannot determine its NVLink domain: all ranks get the reason. An empty file overrides the machine's NVML, if it has one.
 TEST_F(JobMapOfBoundRanks, FailsAsAWholeWhereOneRankHasNoNvLinkDomain) {
   std::ofstream(folder_ / "libnvidia-ml.so.1").flush();
   const Outcome outcome = run("LD_LIBRARY_PATH=" + folder_.string() +

@@ -152,11 +152,28 @@ TEST(HoringCalibrate, RefusesFilesAndRanksThatDiffer) {
   EXPECT_NE(differing.code, 0);
   EXPECT_NE((differing.output + differing.errors).find("different settings: rank "), std::string::npos)
       << differing.output << differing.errors;
-  EXPECT_EQ((differing.output + differing.errors).find("HORING_WINDOW"), std::string::npos)
+  EXPECT_EQ((differing.output + differing.errors).find("HORING_TESTS_WINDOW"), std::string::npos)
       << "a setting that does not differ: " << differing.output << differing.errors;
 }
 
-// Once for a communicator and those that come of it.
+// The program checks its data.
+TEST(HoringCalibrate, LetsLargeAllReducesFollowTheRatesOfNodes) {
+  HORING_NEEDS_NODES();
+  const auto output = [](const std::string& reproducible) {
+    const Outcome job = runProgram(
+        {"sh", "-c",
+         std::string(HORING_RUN_PROGRAM) + " -n 3 --nodes 3 --rate 100,20,100 --timeout 60 -- env " +
+             "HORING_CALIBRATE=1 HORING_DEBUG=info HORING_REPRODUCIBLE=" + reproducible + " " +
+             ALL_REDUCE_PROGRAM + " -b 1M -e 1M -n 1 -w 0"});
+    EXPECT_EQ(job.code, 0) << job.output << job.errors;
+    return job.output + job.errors;
+  };
+  const std::string sign = "all-reduces follow it (ho_shares)";
+  EXPECT_NE(output("0").find(sign), std::string::npos);
+  EXPECT_EQ(output("1").find(sign), std::string::npos);
+}
+
+// Once for a communicator and its children.
 TEST(HoringCalibrate, IsAMatterOfTheParent) {
   HORING_NEEDS_NODES();
   const Outcome outcome =
@@ -169,7 +186,7 @@ TEST(HoringCalibrate, IsAMatterOfTheParent) {
   EXPECT_EQ(said.find(sign, first + 1), std::string::npos) << said;
 }
 
-// What is measured inside a group while other programs run is not kept; between groups nobody can tell.
+// Measurements inside a group while other programs run are not kept; between groups this cannot be detected.
 constexpr const char* kApart = "export HORING_GROUP=$RANK; ";
 
 // A folder that is not there yet, in which nothing is kept.
@@ -196,7 +213,7 @@ Outcome runJob(int ranks, const std::string& folder, const std::string& settings
                              " HORING_DEBUG=info exec " ALL_REDUCE_PROGRAM " -b 1K -e 64K -f 8 -n 1 -w 0");
 }
 
-constexpr const char* kMeasuredChooses = "what was measured chooses: ";
+constexpr const char* kMeasuredChooses = "the measurements select algorithms: ";
 
 TEST(HoringCache, LetsLaterJobsChooseByWhatWasMeasured) {
   const Cache cache;
@@ -227,7 +244,7 @@ TEST(HoringCache, LetsLaterJobsChooseByWhatWasMeasured) {
       << info.output;
 }
 
-// What was measured comes first, the built-in table serves the rest; what says nothing of small calls is not kept.
+// Measured rows come first, the built-in table serves the rest; measurements without small calls are not kept.
 TEST(HoringCache, KeepsWhichAlgorithmsWereTheFastest) {
   const Cache cache;
   const auto tune = [&](const std::string& sizes) {
@@ -251,7 +268,7 @@ TEST(HoringCache, KeepsWhichAlgorithmsWereTheFastest) {
   EXPECT_NE(runJob(2, cache.path()).errors.find(kMeasuredChooses + file), std::string::npos);
 }
 
-// The others know no folder, and would choose otherwise.
+// The other ranks have no folder, and would choose differently.
 TEST(HoringCache, IsRankZerosOnAllRanks) {
   const Cache cache;
   ASSERT_EQ(cache.tune(3).code, 0);
@@ -277,7 +294,7 @@ TEST(HoringCache, GivesWayToTheTableWhenItIsDamaged) {
   std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
   const Outcome damaged = runJob(2, cache.path(), "HORING_CALIBRATE=0");
   EXPECT_EQ(damaged.code, 0) << damaged.output << damaged.errors;
-  EXPECT_NE(damaged.errors.find(warning + "it was cut off"), std::string::npos) << damaged.errors;
+  EXPECT_NE(damaged.errors.find(warning + "it was truncated"), std::string::npos) << damaged.errors;
   std::filesystem::remove(file);
   std::filesystem::create_directory(file);
   const Outcome folder = runJob(2, cache.path(), "HORING_CALIBRATE=0");
@@ -285,7 +302,7 @@ TEST(HoringCache, GivesWayToTheTableWhenItIsDamaged) {
   EXPECT_NE(folder.errors.find(warning + file + " is no file"), std::string::npos) << folder.errors;
 }
 
-// HORING_CALIBRATE=1 keeps what nobody has kept; what cannot be kept is no reason to fail.
+// HORING_CALIBRATE=1 keeps new results; a failure to keep them is no error.
 TEST(HoringCache, KeepsWhatAJobMeasures) {
   const Cache cache;
   const Outcome measured = runJob(2, cache.path(), "HORING_CALIBRATE=1");
@@ -300,7 +317,7 @@ TEST(HoringCache, KeepsWhatAJobMeasures) {
   EXPECT_NE(runJob(2, cache.path()).errors.find(kMeasuredChooses + file), std::string::npos);
   const Outcome unwritable = runJob(2, file + "/below", "HORING_CALIBRATE=1");
   EXPECT_EQ(unwritable.code, 0) << unwritable.output << unwritable.errors;
-  EXPECT_NE(unwritable.errors.find("what was measured is not kept"), std::string::npos) << unwritable.errors;
+  EXPECT_NE(unwritable.errors.find("the measurements are not kept"), std::string::npos) << unwritable.errors;
   const Outcome tuned =
       runRanks(2, kApart + ("HORING_CACHE_DIR=" + file) + "/below exec " HORING_TUNE_PROGRAM " --quick");
   EXPECT_EQ(tuned.code, 0) << tuned.errors;
@@ -325,7 +342,7 @@ TEST(HoringCache, IsFilledByTheFirstJobOfAKind) {
   std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
   const Outcome damaged = runJob(2, cache.path());
   EXPECT_EQ(damaged.code, 0) << damaged.output << damaged.errors;
-  EXPECT_NE(damaged.errors.find("it was cut off"), std::string::npos) << damaged.errors;
+  EXPECT_NE(damaged.errors.find("it was truncated"), std::string::npos) << damaged.errors;
   EXPECT_NE(runJob(2, cache.path()).errors.find(kMeasuredChooses + file), std::string::npos);
 }
 
@@ -363,7 +380,7 @@ TEST(HoringCache, IsFilledForThoseThatComeOfACommunicator) {
     for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
     return found;
   };
-  // What was measured beside other programs is not kept, and says so; the next is the first again.
+  // Results measured while other programs ran are not kept, with a message; the next communicator measures again.
   std::string first;
   const auto was_disturbed = [&] { return count(first, "other programs had its cores") > 0; };
   for (int tries = 0; tries == 0 || (was_disturbed() && tries < 10); ++tries) first = run();

@@ -1,5 +1,5 @@
-// Ranks that split their communicator by node and across nodes, and use all three in turns; or lose one of them, and go
-// on without it. Exits with 0 if every result is right.
+// Ranks that split their communicator by node and across nodes, and use all three in turns; or lose one rank, and continue without
+// it. Exits with 0 if every result is right.
 #include <horing/horing.h>
 #include <signal.h>
 #include <unistd.h>
@@ -69,12 +69,12 @@ void splitAndReduce() {
   for (const Family& family : families) check(horingCommDestroy(family.comm) == horingSuccess, "destroy");
 }
 
-// The victim kills itself, the others go on without it.
+// The victim kills itself, the others continue without it.
 void loseAndShrink(int victim) {
   horingComm_t comm = nullptr, rest = nullptr;
   check(horingCommInitFromEnv(&comm) == horingSuccess, "init");
   const int ranks = number("WORLD_SIZE");
-  // Whether a call of the others that the victim has completed still succeeds, when it dies in the next moment, is open.
+  // A call that the victim has completed just before its death may succeed or fail on the other ranks.
   horingResult_t reduced = horingSuccess;
   for (int round = 0; reduced == horingSuccess; ++round) {
     if (round == 3 && rank_here == victim) kill(getpid(), SIGKILL);

@@ -13,7 +13,7 @@ TEST(Offspring, SplitsByNodeAndAcrossNodesRunInterleaved) {
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
 }
 
-// All the others say that they went on.
+// All other ranks report that they continued.
 void killAndLook(const std::vector<std::string>& options, int ranks, int victim) {
   std::vector<std::string> command = {HORING_RUN_PROGRAM, "-n",        std::to_string(ranks),
                                       "--keep-going",     "--timeout", "40"};

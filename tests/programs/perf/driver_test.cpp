@@ -100,7 +100,7 @@ TEST_F(Driver, RefusesANumberOfRanksThatIsNoCube) {
   EXPECT_EQ(o.exit_code, kExitInvalidUsage);
 }
 
-// Runs alltoallv_perf with three ranks and a matrix, and gives what it said on stderr as the text when it refuses.
+// Runs alltoallv_perf with three ranks and a matrix; the text is its stderr when it refuses.
 Outcome runMatrix(const char* matrix, const char* min_bytes, const char* max_bytes) {
   const std::string name = ::testing::TempDir() + "/matrix_" + std::to_string(getpid());
   std::ofstream(name) << matrix;
@@ -152,8 +152,8 @@ void expectFound(const CollectiveTest& test, const char* fault) {
   EXPECT_NE(o.rows[0][12], "0") << test.name << ": " << fault;
 }
 
-// Wrong elements when every result has one. Along a hypercube a rank of four has one of its own first message, gets
-// that of its second partner, and one more.
+// Wrong elements if every result has one. In a hypercube a rank of four has one in its own first message, gets that of its second
+// partner, and one more.
 std::string wrongOfFour(const CollectiveTest& test) {
   if (std::string(test.name) == "hypercube") return "12";
   return test.root == Root::kReceives ? "1" : "4";

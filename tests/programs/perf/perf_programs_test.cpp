@@ -107,15 +107,15 @@ TEST(PerfPrograms, GiveRightDataInMemoryThatPeersReach) {
                      3);
 }
 
-// Ordinary memory that is copied once, by the kernel.
+// Ordinary memory: the first calls of a size are copied once, by the kernel, or through slots.
 TEST(PerfPrograms, GiveRightDataInMemoryThatTheKernelReads) {
   for (const char* shift : {"0", "1"})
-    expectGoodRows(runProgram(underRun(3, {"env", "HORING_SINGLE_COPY=1", binary("all_gather_perf"), "-u",
-                                           shift, "-b", "192K", "-e", "12M", "-f", "8", "-n", "2"})),
+    expectGoodRows(runProgram(underRun(3, {binary("all_gather_perf"), "-u", shift, "-b", "192K", "-e", "12M",
+                                           "-f", "8", "-n", "2"})),
                    3);
 }
 
-// With a driver that owns no GPU, and memory that crashes whoever else touches it.
+// With a fake driver without a GPU, and memory that crashes all other accesses.
 TEST(PerfPrograms, GiveRightDataOnMemoryOfAGpu) {
   const std::string driver = "LD_LIBRARY_PATH=" HORING_FAKE_CUDA_FOLDER;
   for (const char* program : kPrograms) {
@@ -167,6 +167,26 @@ TEST(PerfPrograms, MakeCommunicatorsInParallel) {
   expectGoodRows(runProgram({binary("all_reduce_perf"), "-t", "4", "-p", "1", "-b", "1K", "-e", "1K", "-n",
                              "2", "-M", "1"}),
                  1);
+}
+
+TEST(PerfPrograms, SayWhatTheMachineShouldReach) {
+  const Outcome outcome = runProgram(
+      underRun(2, {binary("all_reduce_perf"), "--explain", "-b", "1K", "-e", "64K", "-f", "8", "-n", "20"}));
+  expectGoodRows(outcome, 3);
+  EXPECT_NE(outcome.output.find("for this machine, as it was measured before"), std::string::npos)
+      << outcome.output;
+  const std::string explanation = outcome.output.substr(outcome.output.find("# Predicted"));
+  for (const char* bytes : {"1024", "8192", "65536"}) {
+    const size_t at = explanation.find(std::string(" ") + bytes + " ");
+    ASSERT_NE(at, std::string::npos) << explanation;
+    std::istringstream row(explanation.substr(at));
+    std::string size, type, op;
+    double measured_us = 0, predicted_us = 0, reached = 0;
+    row >> size >> type >> op >> measured_us >> predicted_us >> reached;
+    EXPECT_GT(measured_us, 0);
+    EXPECT_GT(predicted_us, 0);
+    EXPECT_GT(reached, 0);
+  }
 }
 
 TEST(PerfPrograms, RunWithOneRank) {

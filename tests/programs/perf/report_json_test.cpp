@@ -48,6 +48,7 @@ TEST(ReportJson, IsValidWhateverBytesAnArgumentHolds) {
   EXPECT_EQ(json["results"][0]["root"], "-1");
   EXPECT_EQ(json["results"][1]["root"], "3");
   EXPECT_TRUE(json["results"][1]["in_place"].is_null());
+  EXPECT_EQ(json["results"][1]["experiment_name"], "");
   EXPECT_EQ(json["out_of_bounds"]["okay"], "false");
   EXPECT_EQ(json["average_bus_bandwidth"]["okay"], "unchecked");
 }

@@ -50,6 +50,22 @@ TEST(RowText, ShowsTheRootAndThatAHalfCannotBeHad) {
   EXPECT_EQ(words(rowText(row)).size(), 21u);
 }
 
+TEST(ExplanationText, ComparesEachRowWithItsPrediction) {
+  Row predicted = exampleRow(), unknown = exampleRow();
+  predicted.predicted_us = 61.728;
+  const std::string text = explanationText({predicted, unknown}, true);
+  EXPECT_NE(text.find("for this machine, as it was measured before"), std::string::npos);
+  EXPECT_EQ(explanationText({}, false).find("as it was measured"), std::string::npos);
+  std::istringstream lines(text);
+  std::string line;
+  std::vector<std::vector<std::string>> rows;
+  while (std::getline(lines, line))
+    if (line.find("1048576") != std::string::npos) rows.push_back(words(line));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"#", "1048576", "float", "sum", "123.46", "61.73", "50.00"}));
+  EXPECT_EQ(rows[1], (std::vector<std::string>{"#", "1048576", "float", "sum", "123.46", "N/A", "N/A"}));
+}
+
 TEST(RowText, LinesUpWithItsHeader) {
   const Options options;
   std::istringstream header(columnsText(options));

@@ -103,8 +103,7 @@ void spoil(std::vector<char>& result) {
   if (horing::testing::faults().shift) std::rotate(result.begin(), result.end() - 16, result.end());
 }
 
-// Lets all ranks publish their input, computes this rank's result aside, and writes it when nobody reads any
-// more.
+// Lets all ranks publish their input, computes this rank's result aside, and writes it when no rank reads any more.
 horingResult_t together(horingComm_t comm, const void* send, void* receive, size_t bytes,
                         const std::function<void(std::vector<char>&)>& compute) {
   Team& team = *comm->team;
@@ -127,7 +126,7 @@ size_t rootOf(horingComm_t comm, int root, size_t bytes) {
          ranks;
 }
 
-// What this rank receives of `bytes` that are for the root.
+// The part that this rank receives of `bytes` for the root.
 size_t ofRoot(horingComm_t comm, int root, size_t bytes) {
   const bool touched = bytes > kLarge && horing::testing::faults().touch_others;
   return touched || static_cast<size_t>(comm->rank) == rootOf(comm, root, bytes) ? bytes : 0;
@@ -312,7 +311,7 @@ horingResult_t horingAlltoAllV(const void* send, const size_t* send_counts, cons
     std::vector<Move> all;
     size_t to = 0;
     for (size_t r = 0; r < ranksOf(comm); ++r) {
-      // What the sender says: a program that expects something else must see the difference.
+      // The sender's size: a program that expects another one must see the difference.
       const size_t bytes = std::min(bytesOf(team.send_counts[r][me], type), bytesOf(receive_counts[r], type));
       all.push_back({r, bytesOf(sumOf(team.send_counts[r], me), type), to, bytes});
       to += bytesOf(receive_counts[r], type);
@@ -320,6 +319,10 @@ horingResult_t horingAlltoAllV(const void* send, const size_t* send_counts, cons
     return all;
   };
   return move(comm, send, receive, bytesOf(sumOf(receive_counts, ranksOf(comm)), type), moves);
+}
+
+horingResult_t horingSetDefault(const char*, const char*) {
+  return horingInvalidArgument;
 }
 
 horingResult_t horingGroupStart() {
@@ -352,6 +355,11 @@ horingResult_t horingGroupEnd() {
     if (first_error == horingSuccess) first_error = result;
   }
   return first_error;
+}
+// Threads that are no library have no simulator; perf_programs_test asks the real one.
+horingResult_t horingGroupSimulateEnd(horingSimInfo_t*) {
+  group = Group();
+  return horingInvalidUsage;
 }
 
 }  // extern "C"

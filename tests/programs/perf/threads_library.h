@@ -10,7 +10,7 @@ struct Faults {
   std::atomic<bool> corrupt{false};           // one element of each result
   std::atomic<bool> fail_collectives{false};  // they return horingRemoteError
   std::atomic<bool> other_root{false};        // the next rank plays the root
-  std::atomic<bool> touch_others{false};      // who is to receive nothing receives, too
+  std::atomic<bool> touch_others{false};      // ranks that should receive nothing receive, too
   std::atomic<bool> shift{false};             // results begin 16 bytes late
 };
 Faults& faults();

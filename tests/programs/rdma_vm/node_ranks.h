@@ -86,7 +86,7 @@ struct Nodes {
   std::chrono::seconds deadline{100};  // for all that the ranks do
 };
 
-// Runs body(rank) in a process for each rank, and `parent` meanwhile here. Expectations hold in all of them.
+// Runs body(rank) in a process for each rank, and `parent` here meanwhile. Expectations hold in all of them.
 inline void onNodes(const Nodes& nodes, const std::function<void(int)>& body,
                     const std::function<void()>& parent = {}) {
   std::vector<pid_t> processes;
@@ -105,7 +105,7 @@ inline void onNodes(const Nodes& nodes, const std::function<void(int)>& body,
     const std::string& devices = a ? nodes.devices_a : nodes.devices_b;
     ::setenv("HORING_IB_HCA", rank == nodes.rank_without ? "nosuch" : devices.c_str(), 1);
     ::setenv("HORING_TRANSPORTS", nodes.transports.c_str(), 1);
-    ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);  // a network of its own, as clusters have for control
+    ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);  // a separate network, as clusters have for control
     ::setenv("HORING_TIMEOUT_MS", "20000", 1);
     body(rank);
     std::fflush(nullptr);

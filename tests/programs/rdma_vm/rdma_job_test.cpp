@@ -42,7 +42,8 @@ int64_t microseconds(Clock::duration time) {
 
 // --- One wire pulled during an all-reduce of 64 MiB.
 constexpr size_t kLargeCount = (size_t{64} << 20) / sizeof(uint32_t);
-constexpr int64_t kMayLoseUs = 3'000'000;
+// A busy machine takes its part. Ranks that did not go over to the other wire would wait for 30 s and more.
+constexpr int64_t kMayLoseUs = 10'000'000;
 
 int repetitions() {
   const char* const asked = std::getenv("HORING_TESTS_RDMA_REPETITIONS");  // up to Board::kMaxIds
@@ -108,7 +109,7 @@ TEST(RdmaJob, SurvivesAWirePulledDuringAnAllReduce) {
       });
 }
 
-// Returns what the call of this rank said, with its text in `why`.
+// Returns the result of this rank's call, with its text in `why`.
 horingResult_t allReduceAndHear(horingComm_t comm, std::string& why) {
   const std::vector<uint32_t> in(kLargeCount, 1);
   std::vector<uint32_t> out(kLargeCount);
@@ -124,7 +125,7 @@ TEST(RdmaJob, NamesRankAndDeviceWhenItsOnlyWireIsPulled) {
   Board* const board = shared.get();
   ASSERT_NE(board, nullptr);
   const auto reduce = [&](int rank) {
-    ::setenv("HORING_IB_OUTAGE_MS", "1000", 1);
+    ::setenv("HORING_TESTS_IB_OUTAGE_MS", "1000", 1);
     const horingComm_t comm = meet(board, 0, 2, rank);
     ASSERT_NE(comm, nullptr);
     checkedAllReduce(comm, 1, 0);
@@ -168,7 +169,7 @@ TEST(RdmaJob, OutlivesThatItsOnlyWireIsPulledForSeconds) {
 }
 
 // --- Ranks that RDMA does not join.
-// The words about `rank` among those about all.
+// The part of the text about `rank`.
 std::string lineOf(const std::string& text, int rank) {
   const size_t begin = text.find("rank " + std::to_string(rank) + ": ");
   return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
@@ -193,7 +194,7 @@ TEST(RdmaJob, ReachesAPeerWithoutRdmaBySockets) {
   });
 }
 
-// What each rank hears that is not given a communicator, over RDMA or nothing.
+// The error of each rank that gets no communicator, with RDMA required.
 void expectRefusals(const Nodes& nodes, const std::array<std::vector<const char*>, 2>& words) {
   const SharedBoard shared;
   Board* const board = shared.get();
@@ -217,7 +218,7 @@ void expectRefusals(const Nodes& nodes, const std::array<std::vector<const char*
       EXPECT_HORING(horingCommAbort(comm));
     }
     board->arrived.fetch_add(1);
-    EXPECT_TRUE(waitFor(board->arrived, nodes.ranks));  // whoever hosts the rendezvous stays
+    EXPECT_TRUE(waitFor(board->arrived, nodes.ranks));  // the host of the rendezvous stays
   });
 }
 
@@ -261,7 +262,7 @@ TEST(RdmaJob, LeavesNothingBehindAfterManyOperations) {
       for (int i = 0; i < large; ++i) checkedAllReduce(comm, kLargeElements, i);
       board->arrived.fetch_add(1);
     };
-    run(2, 2);  // what is made once, is made
+    run(2, 2);  // once made, it stays
     ASSERT_TRUE(waitFor(board->arrived, 2));
     const std::string warm = rank == 0 ? resources() : "";
     board->ended.fetch_add(1);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Random jobs of real processes for as long as one likes: every result checked, ranks killed at random, leaks looked for.
+"""Random jobs of real processes for a given time: checks every result, kills ranks at random, looks for leaks.
 
 Each job has its shape, settings, surroundings and collectives from a seed. A third of them lose a rank: then the others must end with an
-error that came in time, and leave nothing behind. Ends with 1 at the first job that went wrong, and says how to run it again.
+error in time, and leave nothing behind. Ends with 1 at the first failed job, and prints how to run it again.
 """
 import argparse
 import dataclasses
@@ -59,9 +59,9 @@ def draw_job(seed, seconds, nodes_work, kit):
     nodes = 2 if nodes_work and ranks % 2 == 0 and dice.random() < 0.6 else 0
     window = dice.choice([1, 2, 4, 4, 6])
     settings = {
-        "HORING_WINDOW": window,
-        "HORING_SLOTS": window + dice.choice([1, 2, 4]),
-        "HORING_SOCKET_SLOTS": window + dice.choice([1, 8, 28]),
+        "HORING_TESTS_WINDOW": window,
+        "HORING_TESTS_SLOTS": window + dice.choice([1, 2, 4]),
+        "HORING_TESTS_SOCKET_SLOTS": window + dice.choice([1, 8, 28]),
         "HORING_SLICE_BYTES": dice.choice([512, 4096, 65536, 65536]),
     }
     if dice.random() < 0.3:
@@ -89,7 +89,7 @@ def left_processes(token):
 
 
 def judge(job, code, output, everything):
-    """What is wrong with a job that has ended, one text each; and what its ranks counted."""
+    """The errors of a job that has ended, and the counts of its ranks."""
     ended = {int(match[1]): match for match in ENDED.finditer(output)}
     problems = [line for line in output.splitlines() if "WRONG" in line or line.startswith("LEFT")]
     excused = job.there.excuses(everything)
@@ -122,7 +122,7 @@ def run_job(job, programs, kit):
     environment |= {name: str(value) for name, value in job.settings.items()}
     environment |= job.there.environment(kit)
     environment[MARK] = token
-    # Whoever hosts the rendezvous may be killed before the others came for the next communicator: they wait as long as this.
+    # The host of the rendezvous may be killed before the others join the next communicator: they wait as long as this.
     environment["HORING_INIT_TIMEOUT_MS"] = str(PATIENCE_S * 1000 // 3)
     if not job.nodes:  # an emulated node has a /dev/shm of its own
         environment["HORING_SHM_DIR"] = folder

@@ -76,7 +76,7 @@ struct Use {
 };
 
 Use measureUse() {
-  // What was freed, malloc may keep: up to 60 MiB of such buffers, seen in jobs that leak nothing.
+  // Freed memory that malloc may keep: up to 60 MiB of such buffers, seen in jobs without leaks.
   ::malloc_trim(0);
   Use use;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++use.fds;
@@ -161,8 +161,8 @@ class SoakRank {
     return static_cast<uint32_t>((i + static_cast<size_t>(rank) * 7919 + salt_) * 2654435761u) >> 7;
   }
 
-  // The bits of an element. Floats tell the environment that they are folded in, and their sum does not depend on an order:
-  // subnormal numbers, whose bits add up as integers do, and 2^24 + 1, which is as far from one float as from the next.
+  // The bits of an element. Floats check the floating-point environment of the fold, and their sum does not depend on an order:
+  // subnormal numbers, whose bits add up as integers do, and 2^24 + 1, which is halfway between two floats.
   uint32_t element(int rank, size_t i) const {
     if (!floats_) return noise(rank, i);
     if (!rounds(i)) return noise(rank, i) & 0xf'ffff;

@@ -31,7 +31,7 @@ class Surroundings:
         return " ".join(name if value is True else f"{name}={value}" for name, value in fields.items())
 
     def excuses(self, output):
-        """Whether what the ranks said explains an error without a killed rank: a limit may be too small for a job."""
+        """Whether the ranks' output explains an error without a killed rank: a limit may be too small for a job."""
         return self.descriptors is not None and "ulimit -n" in output
 
     def horing_run_options(self, on_nodes):
@@ -43,7 +43,7 @@ class Surroundings:
         return ([f"odd={self.odd_rank}"] if self.odd_rank else []) + (["output=9"] if "1" in self.closed else [])
 
     def before_rank(self, on_nodes):
-        """What a shell does in the process that becomes a rank."""
+        """The shell commands in a process before it becomes a rank."""
         lines = []
         if self.network == "dead":
             lines.append(f"{{ {DEAD_INTERFACE}; }} > /dev/null 2>&1")

@@ -1,4 +1,4 @@
-// A rank that is stopped, or killed, while it reads and writes the memory of the others.
+// A rank that is stopped, or killed, while it accesses the memory of other ranks.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -24,9 +24,9 @@ std::string caseName(const testing::TestParamInfo<Case>& info) {
 
 class CaughtRank : public testing::TestWithParam<Case> {};
 
-// Each of the others writes something else into its memory then, and finds that there in the end, also when the one that was
-// stopped has gone on with what it was about to write; and nothing of it in the memory around. And that one, which finds all done
-// that it waited for, does not take what it read then for a result.
+// After the failure each other rank writes new values into its memory and finds them there in the end, also after the stopped rank
+// has resumed its writes; and memory around it is unchanged. The stopped rank, which finds all its waits satisfied, does not return
+// the data it read as a result.
 TEST_P(CaughtRank, IsNamedAndWritesNothingLater) {
   const auto [signal, place] = GetParam();
   const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// Ranks that do not agree on what they do. Each must hear so, and of whom, long before any deadline.
+// Ranks that disagree on their calls. Each must get an error that names the rank, long before any deadline.
 #include <gtest/gtest.h>
 
 #include "job.h"
@@ -39,7 +39,7 @@ TEST_P(Disagreement, IsToldToEveryRankWithTheRankThatDiffers) {
   EXPECT_EQ(heard, 3) << outcome.everything;
 }
 
-// The majority is right, so rank 2 is the one that is told apart.
+// The majority is right, so rank 2 is named.
 constexpr const char* kSame = "rank 2 called ";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -65,10 +65,10 @@ INSTANTIATE_TEST_SUITE_P(
                          "collective",
                          kSame},
                     Case{"Algorithms", {"2:HORING_ALGO=ring"}, "join", "rank 2 has HORING_ALGO=ring"},
-                    Case{"Windows", {"2:HORING_WINDOW=2"}, "join", "rank 2 has HORING_WINDOW=2"},
-                    Case{"Ranks", {"2:RANK=1"}, "join", "two processes came as one rank", 1},
+                    Case{"Slices", {"2:HORING_SLICE_BYTES=512"}, "join", "rank 2 has HORING_SLICE_BYTES=512"},
+                    Case{"Ranks", {"2:RANK=1"}, "join", "two processes joined as one rank", 1},
                     Case{"Sizes", {"2:WORLD_SIZE=5"}, "join", "pass the same number on every rank"},
-                    // The last to come finds the others gone, and hears of it all the same.
+                    // The last rank to arrive finds the others gone, and gets the error all the same.
                     Case{"SizesBeforeTheLastCame",
                          {"2:WORLD_SIZE=5", "1:join_late_ms=700"},
                          "join",

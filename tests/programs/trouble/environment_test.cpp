@@ -22,8 +22,8 @@ void expectSuccess(const JobOutcome& outcome) {
   EXPECT_EQ(outcome.everything.find("WARN"), std::string::npos) << outcome.everything;
 }
 
-// The machine is measured at the start, and one rank sends the others what it found, as text. `model` believes figures of a busy machine,
-// too.
+// The machine is measured at the start, and one rank sends its results to the others as text. `model` accepts figures of a busy
+// machine, too.
 TEST(ProgramWithADecimalComma, Starts) {
   const CommaLocale locale;
   HORING_NEEDS_COMMA_LOCALE(locale);
@@ -65,7 +65,7 @@ TEST(ProgramWithoutRightsInItsUmask, Runs) {
   expectSuccess(endOf(program));
 }
 
-// Beside each other, as torchrun starts them: with one key, and nothing that tells them apart but where they meet.
+// Concurrently, as torchrun starts them: with one key, and no difference but the rendezvous address.
 TEST(TwoJobsOfOneUser, RunBesideEachOther) {
   const TemporaryFolder folder;
   const std::string key = folder.path() / "key";
@@ -106,7 +106,8 @@ TEST(ProgramThatMayWriteNoFile, RunsOverSockets) {
     EXPECT_NE(outcome.everything.find(words), std::string::npos) << outcome.everything;
 }
 
-// However few there are, it works or says at once what lacks. Of a rank 0 that has left the others hear at their deadline.
+// However few there are, it works or names at once the missing resource. If rank 0 has left, the others learn that at their
+// deadline.
 TEST(ProgramWithFewDescriptors, RunsOrSaysSoAtOnce) {
 #ifdef HORING_TEST_ASAN
   GTEST_SKIP()

@@ -123,7 +123,7 @@ bool destroySockets(pid_t horing_run, int rank, int least) {
     const std::string net = "/proc/" + child + "/ns/net";
     std::error_code error;
     if (fs::read_symlink(net, error) == fs::read_symlink("/proc/self/ns/net") || error) break;
-    // Those that listen, too; -H: no header.
+    // Listening sockets, too; -H: no header.
     const auto sockets = [&](std::vector<std::string> options) {
       std::vector<std::string> command = inNetwork(net, horing_run);
       command.insert(command.end(), {"ss", "-H", "-a", "-t"});

@@ -1,5 +1,5 @@
 #pragma once
-// A job of rank_program under horing-run, and what its ranks said.
+// A job of rank_program under horing-run, and the events of its ranks.
 #include <string>
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace horing::test {
 
-// What one rank said, see rank_program.cpp. `code` is a horingResult_t, `at_ms` is CLOCK_MONOTONIC.
+// An event of one rank, see rank_program.cpp. `code` is a horingResult_t, `at_ms` is CLOCK_MONOTONIC.
 struct Event {
   std::string name;
   int rank = -1;
@@ -32,10 +32,10 @@ struct JobOptions {
 // The command line of such a job. Ranks run on when one fails, and nothing outlives 100 s.
 std::vector<std::string> jobCommand(const JobOptions& options);
 
-// How many events of that name the running program has said so far.
+// How many events of that name the running program has printed so far.
 int countOf(const Program& program, const std::string& name);
 
-// Events in the order in which they were said.
+// Events in the order in which they were printed.
 std::vector<Event> eventsOf(const std::string& output);
 // The event of that name and rank; a failed test and an empty event if there is none.
 Event eventOf(const std::vector<Event>& events, const std::string& name, int rank);
@@ -60,11 +60,11 @@ bool namesRank(const std::string& text, int rank);
 // pulling the cable and plugging it in again is. False, with a failed test, where that cannot be done.
 bool setLink(pid_t horing_run, int node, const std::string& state);
 
-// Destroys all TCP sockets of the emulated node of that rank under it, in no other network than that: what `ss -K` is. Waits before
-// until they are `least`, those that listen included. False, with a failed test, where that cannot be done.
+// Destroys all TCP sockets of that rank's emulated node, like `ss -K`, and in no other network. Waits until there are at least
+// `least`, listening ones included. False, with a failed test, if that is impossible.
 bool destroySockets(pid_t horing_run, int rank, int least);
 
-// A folder in shared memory for one test. Removed with what is in it.
+// A folder in shared memory for one test. Removed with its contents.
 class ShmFolder {
  public:
   ShmFolder();

@@ -12,12 +12,12 @@ constexpr int kRanks = 4;
 constexpr double kHeardWithinMs = 25000;  // far from the ten minutes of HORING_TIMEOUT_MS
 const std::string kDeadline = std::to_string(kShortDeadlineMs);
 
-// Aborts on odd ranks, destroys on even ones; goes on reducing until it fails.
+// Aborts on odd ranks, destroys on even ones; continues reducing until it fails.
 std::vector<std::string> endlessWords(const std::string& count) {
   return {"rounds=1000000", "count=" + count, "1:end=abort", "3:end=abort"};
 }
 
-// Kills `victim` after a while in an all-reduce and looks at what the others say.
+// Kills `victim` after a while in an all-reduce and checks the errors of the others.
 void killAndLook(JobOptions options, int victim) {
   options.words.push_back(std::to_string(victim) + ":signal_after_ms=400");
   const JobOutcome outcome = runJob(options);
@@ -41,7 +41,7 @@ TEST(LostRank, IsNamedOnEveryOtherOverSharedMemory) {
 
 TEST(LostRank, IsNamedOnEveryOtherThatReadsItsMemory) {
   std::vector<std::string> words = endlessWords("1000000");
-  words.insert(words.end(), {"collective=all_gather", "HORING_SINGLE_COPY=1"});
+  words.insert(words.end(), {"collective=all_gather", "HORING_TESTS_SINGLE_COPY=1"});
   killAndLook({.words = words}, 2);
 }
 
@@ -81,7 +81,7 @@ TEST(LateRank, IsNamedOnEveryOtherWhenTheDeadlinePasses) {
   }
 }
 
-// It lives, so only the deadline of the call ends the waiting; in a ring most do not wait for the culprit itself.
+// It lives, so only the deadline of the call ends the waiting; in a ring most ranks do not wait for the culprit itself.
 TEST(LateRank, IsNamedWhenItDoesNotCallBeforeTheDeadline) {
   for (const char* late_round : {"0", "3"}) {
     const JobOutcome outcome =
@@ -99,7 +99,7 @@ TEST(LateRank, IsNamedWhenItDoesNotCallBeforeTheDeadline) {
   }
 }
 
-// The ranks that wait say so at their deadline, and the stopped one hears of it when it goes on.
+// The waiting ranks report at their deadline, and the stopped one learns of it when it continues.
 void stopAndLook(const JobOptions& options, int stopped) {
   Program program(jobCommand(options));
   ASSERT_TRUE(eventually([&] { return countOf(program, "end") == options.ranks - 1; }))
@@ -118,7 +118,7 @@ void stopAndLook(const JobOptions& options, int stopped) {
   EXPECT_EQ(eventOf(outcome.events, "collective", stopped).code, kTimeout) << outcome.everything;
 }
 
-// Where nobody watches for silence, see silent_rank_test.cpp.
+// Without a watch for silence, see silent_rank_test.cpp.
 TEST(StoppedRank, IsWaitedForUntilTheDeadline) {
   for (const int ranks : {2, 4})
     stopAndLook({.ranks = ranks,

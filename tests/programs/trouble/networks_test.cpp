@@ -2,6 +2,7 @@
 // the network for itself.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "../../temporary_folder.h"
@@ -10,8 +11,8 @@
 namespace horing::test {
 namespace {
 
-// Namespaces a and b: $A and $B run a command in them. `wire NAME` joins them by a pair of interfaces of that name; `stub NAME` gives
-// each an interface that is up, and at whose other end is nobody.
+// Namespaces a and b: $A and $B run a command in them. `wire NAME` joins them by a pair of interfaces of that name; `stub NAME`
+// gives each an interface that is up, with nothing at its other end.
 constexpr const char* kNetwork = R"(
 mount -t tmpfs none /run; mkdir /run/netns; ip netns add a; ip netns add b
 A="nsenter --net=/run/netns/a"; B="nsenter --net=/run/netns/b"
@@ -57,7 +58,7 @@ JobOutcome runOn(const Network& network) {
 
 void expectBothEnd(const JobOutcome& outcome, double most_ms) {
   for (const int rank : {0, 1}) {
-    EXPECT_EQ(eventOf(outcome.events, "end", rank).code, kSuccess) << outcome.everything;
+    EXPECT_EQ(eventOf(outcome.events, "collective", rank).code, kSuccess) << outcome.everything;
     EXPECT_LT(eventOf(outcome.events, "join", rank).took_ms, most_ms) << outcome.everything;
   }
   for (const Event& event : outcome.events) EXPECT_LT(event.took_ms, most_ms) << event.text;
@@ -105,7 +106,8 @@ TEST(InterfaceThatLeadsNowhere, ASecondRailIsLeftOut) {
     stub eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1)",
                                     .root = "10.0.0.1:4711"});
   expectBothEnd(outcome, kWithinSecondsMs);
-  EXPECT_NE(outcome.everything.find("goes on without the path eth1 10.0.1.1 -> 10.0.1.2"), std::string::npos)
+  EXPECT_NE(outcome.everything.find("continues without the path eth1 10.0.1.1 -> 10.0.1.2"),
+            std::string::npos)
       << outcome.everything;
 }
 
@@ -115,7 +117,7 @@ TEST(InterfaceThatLeadsNowhere, OneWithoutACarrierIsNotTried) {
     stub eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1; $A ip link set fareth1 down; $B ip link set fareth1 down)",
                                     .root = "10.0.0.1:4711"});
   expectBothEnd(outcome, kWithinSecondsMs);
-  EXPECT_EQ(outcome.everything.find("goes on without"), std::string::npos) << outcome.everything;
+  EXPECT_EQ(outcome.everything.find("continues without"), std::string::npos) << outcome.everything;
 }
 
 TEST(InterfaceThatLeadsNowhere, BridgesWithOneSubnetOnEveryNode) {
@@ -155,17 +157,76 @@ TEST(WallBetweenNodes, IsSaidLongBeforeTheDeadline) {
   EXPECT_EQ(failureOf(outcome.events, 1).code, kTimeout) << outcome.everything;
 }
 
+// From the log: how many milliseconds the peer was silent on a path before it was dropped; -1: not logged.
+long silenceOf(const std::string& log) {
+  const std::string words = "has not answered for ";
+  const size_t at = log.find(words);
+  return at == std::string::npos ? -1 : std::atol(log.c_str() + at + words.size());
+}
+
+// For the shell: waits until both ranks are before their late round.
+std::string onceBothWait(const std::string& cut) {
+  return "for i in $(seq 600); do [ -e " + cut + ".0 ] && [ -e " + cut + ".1 ] && break; sleep 0.1; done; ";
+}
+
+// Dropped long before a machine that answers on no path would be considered dead.
 TEST(InterfaceThatLeadsNowhere, ARailThatDiesGoesOverToTheOther) {
   HORING_NEEDS_NAMESPACES();
-  const JobOutcome outcome = runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
+  const TemporaryFolder folder;
+  const std::string cut = folder.path() / "cut";
+  for (const char* node : {"$A", "$B"}) {
+    const JobOutcome outcome =
+        runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
     wire eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1)",
-                                    .root = "10.0.0.1:4711",
-                                    .words = "rounds=4000",
-                                    .meanwhile = "sleep 2; $A ip link set eth1 down"});
+               .root = "10.0.0.1:4711",
+               .words = "rounds=1000 count=1000 late_round=500 call_when=" + cut,
+               .meanwhile = onceBothWait(cut) + node + " ip link set eth1 down; touch " + cut});
+    for (const char* end : {"", ".0", ".1"}) std::filesystem::remove(cut + end);
+    for (const int rank : {0, 1})
+      EXPECT_EQ(eventOf(outcome.events, "collective", rank).code, kSuccess) << outcome.everything;
+    EXPECT_NE(outcome.everything.find("continues without the path eth1"), std::string::npos)
+        << outcome.everything;
+    EXPECT_GT(silenceOf(outcome.everything), 3'000) << outcome.everything;
+    EXPECT_LT(silenceOf(outcome.everything), 8'500) << outcome.everything;
+  }
+}
+
+// For long enough to lose the connections of both. One is back a second before the other, which is no reason to give that one up.
+TEST(NetworkThatIsOut, CostsNoRailWhenBothWereOut) {
+  HORING_NEEDS_NAMESPACES();
+  const TemporaryFolder folder;
+  const std::string cut = folder.path() / "cut";
+  const JobOutcome outcome =
+      runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
+    wire eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1
+    wire eth2; a 10.0.2.1/24 eth2; b 10.0.2.2/24 eth2)",
+             .root = "10.0.0.1:4711",
+             .words = "rounds=1000 count=1000 late_round=500 call_when=" + cut,
+             .environment = "HORING_SOCKET_IFNAME==eth1,eth2",
+             .meanwhile = onceBothWait(cut) + "$A ip link set eth1 down; $A ip link set eth2 down; touch " +
+                          cut + "; sleep 10.5; $A ip link set eth1 up; sleep 1; $A ip link set eth2 up"});
   for (const int rank : {0, 1})
-    EXPECT_EQ(eventOf(outcome.events, "end", rank).code, kSuccess) << outcome.everything;
-  EXPECT_NE(outcome.everything.find("goes on without the path eth1"), std::string::npos)
-      << outcome.everything;
+    EXPECT_EQ(eventOf(outcome.events, "collective", rank).code, kSuccess) << outcome.everything;
+  EXPECT_NE(outcome.everything.find("lost a connection"), std::string::npos) << outcome.everything;
+  EXPECT_EQ(outcome.everything.find("continues without the path"), std::string::npos) << outcome.everything;
+}
+
+// Longer than the time after which ranks are told that they wait in a circle. The rendezvous is reached by another network.
+TEST(NetworkThatIsOut, IsNotTakenForACircleOfRanks) {
+  HORING_NEEDS_NAMESPACES();
+  const TemporaryFolder folder;
+  const std::string cut = folder.path() / "cut";
+  const JobOutcome outcome =
+      runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
+    wire eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1)",
+             .root = "10.0.0.1:4711",
+             .words = "collective=exchange count=100 rounds=2 late_round=1 call_when=" + cut,
+             .environment = "HORING_SOCKET_IFNAME==eth1",
+             .meanwhile = onceBothWait(cut) + "$A ip link set eth1 down; touch " + cut +
+                          "; sleep 14.5; $A ip link set eth1 up"});
+  for (const int rank : {0, 1})
+    EXPECT_EQ(eventOf(outcome.events, "collective", rank).code, kSuccess) << outcome.everything;
+  EXPECT_NE(outcome.everything.find("lost a connection"), std::string::npos) << outcome.everything;
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 //
 // NAME in capitals is put into the environment before anything else, "locale" is the program's. The others are the fields of Script below.
 // Events are lines of standard output: "event NAME rank R code C at_ms T took_ms T cpu_ms T text TEXT".
+#include <fcntl.h>
 #include <horing/horing.h>
 #include <locale.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,11 +28,12 @@
 
 namespace {
 
-constexpr int kWrongData = 100;  // a code beside those of horingResult_t
+constexpr int kWrongData = 100;  // a code besides those of horingResult_t
 
 struct Script {
-  std::string collective = "all_reduce";  // all_gather, reduce_scatter, broadcast
-  std::string end = "destroy";            // abort, leave (the process, without a word)
+  std::string collective =
+      "all_reduce";             // all_gather, reduce_scatter, broadcast, exchange (with the neighbours)
+  std::string end = "destroy";  // abort, leave (the process, without a word)
   long type = horingInt32;
   long op = horingSum;
   long root = 0;
@@ -38,11 +41,16 @@ struct Script {
   long rounds = 1;
   long absent = 0;        // 1: ends before it joins
   std::string join_when;  // a file: joins once it exists
-  std::string call_when;  // a file: begins its collective number late_round once it exists
+  std::string
+      rights;  // nobody, undumpable: the change of its process before its collective number rights_round
+  // A file: begins its collective number late_round once it exists, after it has made one of that name and ".RANK".
+  std::string call_when;
   long join_late_ms = 0;  // sleeps before it joins
   long call_late_ms = 0;  // sleeps before its collective number late_round
   long late_round = 0;
-  long signal = SIGKILL;      // what it sends to itself
+  long each_late_ms = 0;  // sleeps before each of its collectives
+  long rights_round = 0;
+  long signal = SIGKILL;      // the signal that it sends to itself
   long signal_after_ms = -1;  // after its first collective began; -1: never
   long trapped = 0;  // 1: in its first collective, in the middle of its own part of its input; lent=1
   long lent = 0;     // 1: from and into memory of horingMemAlloc()
@@ -65,6 +73,8 @@ void sleepMs(long ms) {
 
 void beLate(long ms, const std::string& file) {
   sleepMs(ms);
+  if (!file.empty())
+    ::close(::open((file + "." + std::to_string(rank_here)).c_str(), O_CREAT | O_CLOEXEC, 0600));
   while (!file.empty() && access(file.c_str(), F_OK) != 0) sleepMs(5);
 }
 
@@ -92,6 +102,7 @@ bool setField(Script& script, const std::string& name, const std::string& value)
   if (name == "join_when") return script.join_when = value, true;
   if (name == "call_when") return script.call_when = value, true;
   if (name == "locale") return setlocale(LC_ALL, value.c_str()) != nullptr;
+  if (name == "rights") return script.rights = value, true;
   if (name == "keep_until") return script.keep_until = value, true;
   const std::pair<const char*, long*> numbers[] = {{"type", &script.type},
                                                    {"op", &script.op},
@@ -102,6 +113,8 @@ bool setField(Script& script, const std::string& name, const std::string& value)
                                                    {"join_late_ms", &script.join_late_ms},
                                                    {"call_late_ms", &script.call_late_ms},
                                                    {"late_round", &script.late_round},
+                                                   {"each_late_ms", &script.each_late_ms},
+                                                   {"rights_round", &script.rights_round},
                                                    {"signal", &script.signal},
                                                    {"signal_after_ms", &script.signal_after_ms},
                                                    {"trapped", &script.trapped},
@@ -158,6 +171,9 @@ class Rank {
 
   void run() {
     for (long round = 0; round < script_.rounds; ++round) {
+      if (round == script_.rights_round && !script_.rights.empty() && !changeRights())
+        return say("rights", errno, {});
+      sleepMs(script_.each_late_ms);
       if (round == script_.late_round) beLate(script_.call_late_ms, script_.call_when);
       if (round == 0 && script_.signal_after_ms >= 0) std::thread([this] { signalMyself(); }).detach();
       if (round == 0 && script_.trapped &&
@@ -214,6 +230,12 @@ class Rank {
     say("kept", kept ? 0 : kWrongData, began);
   }
 
+  bool changeRights() const {
+    constexpr uid_t kNobody = 65534;
+    if (script_.rights == "undumpable") return prctl(PR_SET_DUMPABLE, 0) == 0;
+    return script_.rights == "nobody" && setgid(kNobody) == 0 && setuid(kNobody) == 0;
+  }
+
   horingResult_t call() {
     const auto count = static_cast<size_t>(script_.count);
     const auto type = static_cast<horingDataType_t>(script_.type);
@@ -225,7 +247,15 @@ class Rank {
                              nullptr);
     if (script_.collective == "reduce_scatter")
       return horingReduceScatter(in_.data(), out_.data(), count, type, op, comm_, nullptr);
+    if (script_.collective == "exchange") return exchange(count, type);
     return horingAllReduce(in_.data(), out_.data(), count, type, op, comm_, nullptr);
+  }
+
+  horingResult_t exchange(size_t count, horingDataType_t type) {
+    horingGroupStart();
+    horingSend(in_.data(), count, type, (rank_here + 1) % ranks_, comm_, nullptr);
+    horingRecv(out_.data(), count, type, (rank_here + ranks_ - 1) % ranks_, comm_, nullptr);
+    return horingGroupEnd();
   }
 
   void signalMyself() const {

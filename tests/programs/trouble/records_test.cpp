@@ -48,7 +48,7 @@ TEST_F(Records, TellWhoNeverCalled) {
   EXPECT_NE(merged.output.find("verdict: rank 2 never called all_reduce #7; ranks 0, 1, 3 have waited for "),
             std::string::npos)
       << merged.output;
-  EXPECT_NE(merged.output.find("ranks 0-3 said: timeout: rank 2 never called all_reduce #7"),
+  EXPECT_NE(merged.output.find("ranks 0-3 reported: timeout: rank 2 never called all_reduce #7"),
             std::string::npos)
       << merged.output;
   EXPECT_NE(merged.output.find("): completed all_reduce #6 (262144 x int32, sum), and called no more"),
@@ -71,7 +71,7 @@ TEST_F(Records, TellWhoDisagreed) {
 TEST_F(Records, TellOfAKilledRankByTheFileThatIsMissing) {
   runJob({.ranks = 3, .words = {variable("HORING_FLIGHT_DIR"), "rounds=1000000", "2:signal_after_ms=300"}});
   ASSERT_EQ(files().size(), 2u);
-  // Where the news of the death found the others is chance: in a call as a rule, between two at times.
+  // The news of the death reaches the others at a random point: usually in a call, sometimes between two.
   const std::string in_a_call = "verdict: rank 2 did not answer about all_reduce #";
   const std::string between_calls =
       "verdict: rank 2 left no file: killed, stopped, or cut off from the network; the others completed "

@@ -85,8 +85,8 @@ TEST(Secret, KeepsOutWhoeverHasAnother) {
 
 TEST(Variable, IsNamedWhenItsValueIsWrong) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {
-      {"HORING_SLOTS=abc", {"HORING_SLOTS=abc", "2..128"}},
-      {"HORING_SLOTS=3", {"HORING_SLOTS=3", "HORING_WINDOW"}},
+      {"HORING_SLICE_BYTES=abc", {"HORING_SLICE_BYTES=abc", "512.."}},
+      {"HORING_TESTS_SLOTS=3", {"HORING_TESTS_SLOTS=3", "HORING_TESTS_WINDOW"}},
       {"HORING_ALGO=spiral", {"HORING_ALGO=spiral", "ho_ring"}},
       {"HORING_TIMEOUT_MS=-1", {"HORING_TIMEOUT_MS=-1", "0.."}},
       {"HORING_TRANSPORTS=shm,rdma", {"HORING_TRANSPORTS=shm,rdma", "socket"}},

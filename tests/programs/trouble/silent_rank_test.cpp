@@ -1,5 +1,5 @@
-// Ranks that fall silent without ending, with the settings as they are: stopped, or behind a cable that was cut. Nobody's
-// socket breaks, and the deadline of a collective is ten minutes away; yet every other rank hears soon who it is.
+// Ranks that fall silent without ending, with default settings: stopped, or behind a cut cable. No socket breaks, and the deadline
+// of a collective is ten minutes away; yet every other rank soon learns which rank it is.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -31,11 +31,11 @@ TEST_P(SilentRank, IsNamedOnEveryOtherWhenItWasStopped) {
     const Event heard = eventOf(events, "collective", rank);
     EXPECT_EQ(heard.code, kRemoteError) << heard.text;
     EXPECT_TRUE(namesRank(heard.text, stopped)) << heard.text;
-    EXPECT_NE(heard.text.find("has not been heard of"), std::string::npos) << heard.text;
+    EXPECT_NE(heard.text.find("has been silent"), std::string::npos) << heard.text;
     EXPECT_NE(heard.text.find("pid " + eventOf(events, "signal", stopped).text), std::string::npos)
         << heard.text;
   }
-  // When it goes on, it hears so too.
+  // When it continues, it learns of the failure, too.
   ASSERT_EQ(kill(std::stoi(eventOf(events, "signal", stopped).text), SIGCONT), 0);
   const JobOutcome outcome = endOf(program);
   EXPECT_EQ(eventOf(outcome.events, "collective", stopped).code, kRemoteError) << outcome.everything;
@@ -49,7 +49,7 @@ TEST(ComputingRank, IsWaitedForThoughItIsSilentInItsConnections) {
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
 }
 
-// TCP sends again what was lost. With twice the patience for silence: on a busy machine it may take ip(8) a second to plug in.
+// TCP sends lost packets again. With twice the time for silence: on a busy machine ip(8) may take a second to reconnect.
 TEST(CutLink, IsSurvivedWhenItIsBackAfterTwoSeconds) {
   HORING_NEEDS_NODES();
   Program program(jobCommand({.ranks = 4,
@@ -67,7 +67,7 @@ TEST(CutLink, IsSurvivedWhenItIsBackAfterTwoSeconds) {
 
 constexpr int kLeastSockets = 3;  // its listener, a link and the control connection
 
-// Whoever's sockets they are, whichever of them listen, several times in one collective after the other.
+// All sockets of the node, including listening ones, several times in one collective after the other.
 class DestroyedSockets : public testing::TestWithParam<int> {};
 
 TEST_P(DestroyedSockets, AreMadeAgainAndNothingIsLost) {
@@ -90,7 +90,7 @@ TEST_P(DestroyedSockets, AreMadeAgainAndNothingIsLost) {
 // The first of them hosts the rendezvous.
 INSTANTIATE_TEST_SUITE_P(OfRank, DestroyedSockets, testing::Values(0, 2), testing::PrintToStringParamName());
 
-// A rank that computes does not see that its listener is gone, and refuses those who connect again.
+// A rank that computes does not see that its listener is gone, and refuses reconnecting peers.
 TEST_P(DestroyedSockets, OfARankThatComputesDoNotLookLikeItsDeath) {
   HORING_NEEDS_NODES();
   const std::string victim = std::to_string(GetParam());
@@ -105,7 +105,7 @@ TEST_P(DestroyedSockets, OfARankThatComputesDoNotLookLikeItsDeath) {
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
 }
 
-// The ranks of node 0 hear of those of node 1, and the other way round.
+// The ranks of node 0 learn about those of node 1, and the other way round.
 TEST(CutLink, IsToldToTheRanksAtBothEnds) {
   HORING_NEEDS_NODES();
   Program program(
@@ -124,7 +124,7 @@ TEST(CutLink, IsToldToTheRanksAtBothEnds) {
                                       namesRank(heard.text, 2) || namesRank(heard.text, 3)
                                 : namesRank(heard.text, 0);
     EXPECT_TRUE(named) << "rank " << rank << ": " << heard.text;
-    EXPECT_NE(heard.text.find("not been heard of"), std::string::npos) << heard.text;
+    EXPECT_NE(heard.text.find("been silent"), std::string::npos) << heard.text;
   }
 }
 

@@ -37,7 +37,7 @@ void mountMemory(const std::string& folder, const char* options, unsigned long f
     _exit(kCannotMount);
 }
 
-// Slots that the directory has no room for lie in memory of the processes.
+// Slots for which the directory has no room are in memory of the processes.
 TEST(SmallSharedMemory, IsNoObstacle) {
   const ShmFolder folder;
   const JobOptions options{.ranks = 3, .environment = {folder.variable(), "HORING_DEBUG=info"}};
@@ -49,7 +49,7 @@ TEST(SmallSharedMemory, IsNoObstacle) {
       << outcome.everything;
 }
 
-// Where it is of no use at all, sockets serve, and that is said once.
+// If it cannot be used at all, sockets serve, and that is logged once.
 void expectSockets(const ShmFolder& folder, const std::function<void()>& prepare) {
   Program program(jobCommand({.ranks = 3, .words = {"rounds=3"}, .environment = {folder.variable()}}),
                   prepare);
@@ -86,7 +86,7 @@ TEST(UselessSharedMemory, ThatIsNotThereIsNoObstacle) {
   expectSockets(folder, [&] { std::filesystem::remove(folder.path()); });
 }
 
-// Slots that it has no room for would lie where only processes of one PID namespace reach them.
+// Slots without room there would be in memory that only processes of one PID namespace reach.
 TEST(SmallSharedMemory, BetweenPidNamespacesIsNoObstacle) {
   const ShmFolder folder;
   const JobOptions options{.ranks = 3,

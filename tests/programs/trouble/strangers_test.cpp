@@ -1,4 +1,4 @@
-// Whoever connects to a port of a running job without being of it is dropped, and disturbs nothing.
+// Connections from outside the job to a port of a running job are dropped, and do no harm.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -86,8 +86,8 @@ Fd connectTo(int port) {
   return began || errno == EINPROGRESS ? std::move(fd) : Fd();
 }
 
-// Bothers every port of a job from the moment it is there: once with each kind of nuisance, then with a few more as long
-// as the job lives. Connections stay open until the end.
+// Attacks every port of a job from its beginning: once with each kind of connection, then with a few more as long as the job runs.
+// Connections stay open until the end.
 class Strangers {
  public:
   // Makes the files "ports-N" and "drops-N" in `folder` as soon as these are so many, for ranks that wait for them.
@@ -101,7 +101,7 @@ class Strangers {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  // After stop(). Ports that were found, and those of them that were still open when they had sent a stranger away.
+  // After stop(). Ports that were found, and the number that were still open after they had dropped a connection.
   size_t ports() const { return visits_.size(); }
   size_t portsThatDropped() const { return dropped_.size(); }
 
@@ -146,7 +146,7 @@ class Strangers {
       while (got > 0) got = recv(fd, greeting, sizeof greeting, MSG_DONTWAIT);
       if (got == 0 || errno == ECONNRESET) closed.insert(port);
     }
-    // Those that are gone closed everything.
+    // Closed ports have closed everything.
     for (const int port : listeningPorts(runner_))
       if (closed.contains(port)) dropped_.insert(port);
   }
@@ -204,8 +204,8 @@ TEST_F(AmongStrangers, InitAndAllReducesOverTcpAreUndisturbed) {
       4, 4);
 }
 
-// Three ports have sent strangers away once those of the rendezvous, rank 0 and rank 1 have; only the wait of rank 1
-// lets the strangers find rank 2 before the job is over.
+// Three ports have dropped connections once those of the rendezvous, rank 0 and rank 1 have; only the wait of rank 1 lets the
+// attack find rank 2 before the job ends.
 TEST_F(AmongStrangers, AJobOverSharedMemoryIsUndisturbed) {
   run({.ranks = 3,
        .words = {"rounds=3", "2:join_when=" + file("drops-1"), "2:late_round=1",

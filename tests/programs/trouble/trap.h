@@ -12,7 +12,7 @@ namespace trap {
 inline constexpr uintptr_t kPageBytes = 4096;
 inline void* page = nullptr;
 inline int signal_number = 0;
-inline std::function<void()> before;  // called on the thread that reads, in place of what it was about to do
+inline std::function<void()> before;  // called on the reading thread before the read
 
 inline void caught(int, siginfo_t* fault, void*) {
   if (reinterpret_cast<uintptr_t>(fault->si_addr) / kPageBytes !=
@@ -22,7 +22,7 @@ inline void caught(int, siginfo_t* fault, void*) {
   }
   before();
   raise(signal_number);
-  // It was let go on.
+  // The process was resumed.
   mprotect(page, kPageBytes, PROT_READ | PROT_WRITE);
 }
 

@@ -9,7 +9,7 @@ Result<std::unique_ptr<ClientStep>> ClientStep::create(horingComm_t comm, const 
   config.strategy = model.strategy;
   config.bucketBytes = SIZE_MAX;
   config.microSteps = model.micro_steps;
-  // The empty one is to wait for, see run().
+  // The empty parameter is for waiting, see run().
   const horingParoParam_t params[] = {{model.params, model.type, 1}, {0, model.type, 1}};
   horingParo_t client = nullptr;
   HORING_TRY(statusOfParo(horingParoCreate(&client, comm, &config, params, std::size(params))));
@@ -37,7 +37,7 @@ Status ClientStep::run() {
   horingParoShard_t shard;
   HORING_TRY(statusOfParo(horingParoGetShard(client_, 0, &shard)));
   HORING_TRY(statusOfParo(horingParoSyncParams(client_)));
-  // Nothing is set, but not before the bucket's parameters are there.
+  // Sets nothing, but returns only when the bucket's parameters have arrived.
   return statusOfParo(horingParoSetParam(client_, 1, nullptr, 0, model_.type));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// An optimizer step of PaRO's client in which nothing is computed: what the client adds to its collectives.
+// An optimizer step of PaRO's client without computation: measures the client's overhead over its collectives.
 #include <memory>
 
 #include "base/status.h"
@@ -10,7 +10,7 @@ namespace horing::paro {
 // One thread. Neither copied nor moved.
 class ClientStep {
  public:
-  // What is trained: one bucket.
+  // The model: one bucket.
   struct Model {
     horingParoStrategy_t strategy;
     uint64_t params;

@@ -65,7 +65,7 @@ size_t roundUp(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// No rank is to be killed for memory that the machine does not have.
+// Checks that the machine has enough memory, so that no rank is killed.
 Status checkVector(double bytes) {
   const double machine =
       static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
@@ -124,7 +124,7 @@ Status measureStrategy(Scopes& scopes, const MeasureOptions& options) {
   HORING_TRY(checkVector(count * wire_bytes));
   const auto params = roundUp(static_cast<size_t>(count), static_cast<size_t>(scopes.grid().ranks()));
   const horingParoModel_t model = {
-      scopes.grid().groups, scopes.grid().members, params, params, options.accumulate, wire_bytes, 0};
+      scopes.grid().groups, scopes.grid().members, params, params, options.accumulate, wire_bytes, 0, 0};
   horingParoEstimate_t estimate;
   HORING_TRY(statusOfParo(horingParoGetEstimate(strategy, &model, &estimate)));
   StepByHand by_hand(scopes, estimate, params * bytesOf(type), type);
@@ -146,7 +146,8 @@ void declareMeasure(CLI::App& command, MeasureOptions& options) {
   command.add_option("--output", options.output, "The file to write; default: standard output");
   command.add_option("--bytes", options.bytes, "Size of the largest vector that is moved")
       ->capture_default_str();
-  command.add_option("--precision", options.precision, "What is moved: bf16 (mixed), fp32 or fp64")
+  command
+      .add_option("--precision", options.precision, "Data type of the transfers: bf16 (mixed), fp32 or fp64")
       ->check(CLI::IsMember({"mixed", "fp32", "fp64"}))
       ->capture_default_str();
   command.add_option("--repetitions", options.repetitions, "How often each is measured; the median counts")

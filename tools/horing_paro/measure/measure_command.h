@@ -1,5 +1,5 @@
 #pragma once
-// `horing-paro measure`: what PaRO's collectives cost on this machine, for `horing-paro plan --costs`.
+// `horing-paro measure`: the cost of PaRO's collectives on this machine, for `horing-paro plan --costs`.
 #include <CLI/CLI.hpp>
 #include <string>
 

@@ -87,13 +87,13 @@ double medianSeconds(const std::vector<TrainingStep>& steps) {
   return seconds[seconds.size() / 2];
 }
 
-// What one strategy came to.
+// The result of one strategy.
 struct Run {
   std::string strategy;
   TrainingReport report;
 };
 
-// Rank 0 talks; the others are silent.
+// Only rank 0 prints.
 class Talk {
  public:
   Talk(Place place, const TrainingSettings& training) : place_(place), training_(training) {}
@@ -186,7 +186,7 @@ nlohmann::json jsonOf(const Run& run) {
           {"formula_fast_bytes_per_rank_and_step", report.estimate.fastBytes}};
 }
 
-// Better now than when the training is done. Rank 0 writes them all; the others hear of it, since they would wait for it else.
+// Checks output files before training. Rank 0 writes all files and tells the others the result, since they would wait for it otherwise.
 Status checkFiles(const TrainOptions& options, horingComm_t comm, int rank) {
   std::array<char, 1024> fault{};
   if (rank == 0)
@@ -236,8 +236,9 @@ void declareTrain(CLI::App& command, TrainOptions& options) {
                   "NNN to GGG, ddp, zero-1, ..., auto; or all, one after the other")
       ->capture_default_str();
   command
-      .add_option("--memory", options.memory,
-                  "Memory that a rank has for model state; auto chooses what fits. 0: no limit")
+      .add_option(
+          "--memory", options.memory,
+          "Memory that a rank has for model state; auto chooses among the strategies that fit. 0: no limit")
       ->capture_default_str();
   command
       .add_option("--steps", training.steps, "Optimizer steps, including those before a loaded checkpoint")

@@ -26,7 +26,8 @@ horingParoModel_t modelOf(const horingParoInfo_t& info, const TrainingSettings& 
           info.trainable,
           settings.sharding.micro_steps,
           wire,
-          precision == Precision::kMixed ? 12 : 2 * wire};
+          precision == Precision::kMixed ? 12 : 2 * wire,
+          0};
 }
 
 Status checkSettings(const TrainingSettings& settings) {
@@ -43,7 +44,7 @@ Status checkSettings(const TrainingSettings& settings) {
   return wrong ? makeStatus(Code::kInvalidArgument, "%s", wrong) : Status();
 }
 
-// One rank's training. Real is what it computes in.
+// One rank's training. Real is the type of the computation.
 template <typename Real>
 class Trainer {
  public:
@@ -61,7 +62,7 @@ class Trainer {
                         layer >= settings_.frozen_layers});
     HORING_ASSIGN(layers_, ShardedLayers::create(comm_, settings_.sharding, layers));
     layers_->stopAt(settings_.frozen_layers);
-    if (!settings_.save_folder.empty())  // better now than after the last step
+    if (!settings_.save_folder.empty())  // checked now rather than after the last step
       HORING_TRY(statusOfParo(horingParoCheckFolder(layers_->client(), settings_.save_folder.c_str())));
     return settings_.load_folder.empty() ? setParameters() : load();
   }
@@ -128,7 +129,7 @@ class Trainer {
     HORING_TRY(layers_->update([&](const horingParoShard_t& shard) {
       if (settings_.work == Work::kTrain) updateWithAdam(settings_.adam, number, shard);
     }));
-    if (settings_.work == Work::kTrain)  // between the client's calls: none of its collectives is under way
+    if (settings_.work == Work::kTrain)  // between the client's calls: none of its collectives is in flight
       HORING_TRY(statusOfHoring(horingAllReduce(&loss, &loss, 1, horingFloat64, horingSum, comm_, nullptr)));
     HORING_TRY(statusOfParo(horingParoSyncParams(layers_->client())));
     return loss / static_cast<double>(batchSize());
@@ -157,7 +158,7 @@ class Trainer {
   }
 
   Status goDown() {
-    // The client averages over ranks; micro-steps and tokens are ours to average.
+    // The client averages over ranks; the average over micro-steps and tokens is computed here.
     const Real scale = Real{1} / static_cast<Real>(settings_.sharding.micro_steps * settings_.tokens);
     for (int layer = settings_.shape.layers() - 1; layer >= settings_.frozen_layers; --layer) {
       HORING_ASSIGN(const void* const values, layers_->enter(layer, Direction::kDown));
@@ -177,7 +178,7 @@ class Trainer {
     (void)horingParoConvert(gradient_.data(), horingFloat32, gradient, horingBfloat16, count);
   }
 
-  // In the type that is computed in; valid until the next call.
+  // In the type of the computation; valid until the next call.
   const Real* parametersOf(int layer, const void* values) {
     if (settings_.precision != Precision::kMixed) return static_cast<const Real*>(values);
     const size_t count = settings_.shape.parameters(layer);
@@ -204,7 +205,7 @@ class Trainer {
   std::unique_ptr<ShardedLayers> layers_;
   int loaded_step_ = 0;
   horingParoUsage_t before_ = {};            // the first step
-  std::vector<Real> parameters_, gradient_;  // of one layer, where they are not what travels
+  std::vector<Real> parameters_, gradient_;  // of one layer, if the wire type differs
 };
 
 template <typename Real>

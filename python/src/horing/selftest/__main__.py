@@ -32,7 +32,7 @@ def _environment(folder: str, **more: str) -> Dict[str, str]:
 
 
 def _reports(folder: str, ranks: int) -> List[Dict[str, dict]]:
-    """What each rank found, by check."""
+    """The results of each rank, by check."""
     found = []
     for rank in range(ranks):
         file = Path(folder) / f"rank{rank}"
@@ -42,7 +42,7 @@ def _reports(folder: str, ranks: int) -> List[Dict[str, dict]]:
 
 
 def _run_checks(ranks: int) -> Tuple[List[Dict[str, dict]], str]:
-    """A job of horing-run. What its ranks found, and why it ended if that was not well."""
+    """A job of horing-run: the results of its ranks, and why it failed if it did."""
     with tempfile.TemporaryDirectory(prefix="horing-selftest-") as folder:
         command = [_programs.find("horing-run"), "-n", str(ranks), "--", *_RANK, "checks"]
         try:
@@ -64,7 +64,7 @@ def _error_of_check(name: str, reports: List[Dict[str, dict]], why: str) -> Opti
 
 
 def _run_failure(name: str) -> Tuple[Optional[str], float]:
-    """A job without a launcher. What went wrong, and how long it took."""
+    """A job without a launcher: its error, and its duration."""
     size, begin = _failures.RANKS, time.monotonic()
     more = {"HORING_TIMEOUT_MS": str(_failures.TIMEOUT_MS)} if name == "late_rank" else {}
     with tempfile.TemporaryDirectory(prefix="horing-selftest-") as folder:

@@ -1,4 +1,4 @@
-"""The checks: each a function of a communicator that raises AssertionError, and says on its first line what it checks."""
+"""The checks: each a function of a communicator that raises AssertionError; its first line names the check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COUNT = 1000  # elements of a block; more than one slice of nothing, less than 
 
 
 def _inputs(comm: Communicator, blocks: int = 1) -> List[List[int]]:
-    """What each rank puts in: zeros and ones in any mixture, so that sums of up to 4 ranks are exact in every type."""
+    """The input of each rank: zeros and ones in any mixture, so that sums of up to 4 ranks are exact in every type."""
     return [[(i >> rank) & 1 for i in range(_COUNT * blocks)] for rank in range(comm.size)]
 
 
@@ -26,7 +26,7 @@ def _fold(inputs: List[List[int]], function: Callable) -> List[int]:
 def _expect(what: Any, actual: bytearray, expected: bytearray) -> None:
     if actual != expected:
         at = next(i for i, (a, b) in enumerate(zip(actual, expected)) if a != b) if len(actual) == len(expected) else "the end"
-        raise AssertionError(f"{what}: the result differs from what was expected at byte {at}")
+        raise AssertionError(f"{what}: the result differs from the expected one at byte {at}")
 
 
 _FUNCTIONS: Dict[Op, Any] = {Op.SUM: operator.add, Op.PROD: operator.mul, Op.MAX: max, Op.MIN: min, Op.BAND: operator.and_,
@@ -226,7 +226,7 @@ def refusals(comm: Communicator) -> int:
         except kind:
             continue
         raise AssertionError(f"a call that should raise {kind.__name__} did not")
-    comm.barrier()  # none of them left the ranks out of step
+    comm.barrier()  # after all of them the ranks still agree
     return len(cases)
 
 

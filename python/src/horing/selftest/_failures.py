@@ -1,6 +1,6 @@
-"""What happens when something goes wrong: each a job of 3 ranks of its own, whose last rank is the one that fails.
+"""Failures: each check is a job of 3 ranks whose last rank fails.
 
-A function of a communicator that returns if the rank met what it should, and raises otherwise.
+A check is a function of a communicator that returns if the rank gets the expected error, and raises otherwise.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import horing
 from horing import Communicator
 
 RANKS = 3
-LONGEST_SECONDS = 8.0  # that another rank may take to learn of it: 5 s, and the time of a busy machine
-TIMEOUT_MS = 1500      # of operations, where that is what is checked
+LONGEST_SECONDS = 8.0  # until another rank must have learned of it: 5 s, and the time of a busy machine
+TIMEOUT_MS = 1500      # of operations, where the timeout is checked
 
 
 def _is_last(comm: Communicator) -> bool:
@@ -43,7 +43,7 @@ def _barriers(comm: Communicator) -> None:
 
 
 def lost_rank(comm: Communicator) -> None:
-    """a rank is killed: the others get a RemoteError that names it, and go on without it"""
+    """a rank is killed: the other ranks get a RemoteError that names it, and continue without it"""
     comm.barrier()
     if _is_last(comm):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -55,7 +55,7 @@ def lost_rank(comm: Communicator) -> None:
 
 
 def late_rank(comm: Communicator) -> None:
-    """a rank never makes the call: the others get a TimeoutError that names it"""
+    """a rank never makes the call: the other ranks get a TimeoutError that names it"""
     comm.barrier()
     if _is_last(comm):
         time.sleep(2 * TIMEOUT_MS / 1000)
@@ -78,7 +78,7 @@ def interrupt(comm: Communicator) -> None:
     if not _is_last(comm):
         _expect_error(comm, horing.RemoteError, comm.barrier)
         return
-    time.sleep(0.2)  # the others are in the barrier before
+    time.sleep(0.2)  # the other ranks are in the barrier before
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     begin = time.monotonic()
     try:
@@ -99,7 +99,7 @@ def exit_code(comm: Communicator) -> None:
 
 
 EXIT_CODE = 7
-# What each rank's process ends with; the last number is the last rank's.
+# The exit code of each rank's process; the last number is the last rank's.
 ENDS: Dict[str, tuple] = {"lost_rank": (0, 0, -signal.SIGKILL), "exit_code": (EXIT_CODE,) * RANKS}
 FAILURES: Dict[str, Callable[[Communicator], None]] = {
     each.__name__: each for each in (lost_rank, late_rank, other_call, interrupt, exit_code)}

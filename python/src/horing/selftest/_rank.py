@@ -1,4 +1,4 @@
-"""One rank of the self-test: started by ``__main__``, leaves what it found in a file of its own."""
+"""One rank of the self-test: started by ``__main__``, writes its results to a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._failures import FAILURES
 
 
 def _meet(folder: Path, size: int, rank: int) -> Communicator:
-    """By an ID in a folder that nobody else can read: without a launcher, which would end the ranks of a job that fails."""
+    """Joins by an ID in a private folder: a launcher would end the ranks of a job that fails."""
     place = folder / "id"
     if rank == 0:
         draft = folder / "id.new"

@@ -1,6 +1,6 @@
 """Threads that complete futures.
 
-What hangs on a future may itself wait for another future, so a task never waits for a busy thread: another one starts.
+A callback of a future may itself wait for another future, so a task never waits for a busy thread: another one starts.
 """
 
 from __future__ import annotations

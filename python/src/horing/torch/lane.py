@@ -1,11 +1,11 @@
 """The order of the operations of one communicator.
 
-Operations take effect in the order in which they were submitted, whoever waits when:
-- One that is wanted at once is a plain call of the library, which begins after all earlier ones. The library lets one thread
-  at a time make such calls, so there are none once the lane has branches.
-- Others are issued on a stream of the library, which carries them out in order; who waits for one helps with it.
-- One that has to copy tensors before or after the call, and all that are submitted while such a one is under way, go through
-  a thread of the lane, since the copies belong between the operations before and after it.
+Operations take effect in the order in which they were submitted, independent of the order of waits:
+- A synchronous operation is a plain call of the library, which begins after all earlier operations. The library lets
+  one thread at a time make such calls, so there are none once the lane has branches.
+- Asynchronous operations are issued on a stream of the library, which runs them in order; a thread that waits for one helps with it.
+- An operation that copies tensors before or after the call, and all operations submitted while it is in progress, go through
+  a thread of the lane, so that the copies happen between the operations before and after it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .operation import Operation
 
 _USAGE, _TIMEOUT = 5, 8
 _LINGER = 1.0  # seconds that a lane's thread waits for more work
-_LEAVE = 2.0  # seconds that a program which ends gives to what is under way
+_LEAVE = 2.0  # seconds that operations in progress get when the program ends
 
-_SLICE_MS = 200  # between which Ctrl-C is heard
-_ALL = 2**64 - 1  # a mark behind all operations
-_MOST_UNSEEN = 64  # operations on the stream, before those that are complete are looked for
+_SLICE_MS = 200  # between checks for Ctrl-C
+_ALL = 2**64 - 1  # a mark after all operations
+_MOST_UNSEEN = 64  # operations on the stream, above which complete ones are looked for
 
-_watched: dict[int, tuple] = {}  # what the library's callbacks will be about
+_watched: dict[int, tuple] = {}  # the operations of the library's pending callbacks
 _keys = itertools.count(1)
 _open_lanes: weakref.WeakSet = weakref.WeakSet()
 
@@ -59,7 +59,7 @@ class Lane:
         self._submitted = threading.Condition(self._lock)
         self._tasks: deque[Operation] = deque()
         self._thread: threading.Thread | None = None
-        self._on_stream: deque[Operation] = deque()  # those that may not be complete
+        self._on_stream: deque[Operation] = deque()  # operations that may be incomplete
         self._end = threading.Lock()
         self.ended: BaseException | None = None  # with which every later operation ends, too
         self._interrupted = False
@@ -73,15 +73,15 @@ class Lane:
         self._open(make)
 
     def branch(self) -> Lane:
-        """A lane of the same communicator whose operations follow each other, but not those of this lane, with which it ends."""
+        """A lane of the same communicator, ordered in itself but not with this lane. Closed with this lane."""
         with self._branching:
             self.check_open()
             self._branches.append(Lane(lambda: self.comm, self._describe, self._name_rank, trunk=self))
             return self._branches[-1]
 
     def derive(self, make: Callable[[int], int]) -> int:
-        """The result code of make(communicator), which makes another one after what was submitted here. No other thread may use
-        the communicator meanwhile."""
+        """The result code of make(communicator), which makes another communicator after the operations submitted here. No other
+        thread may use the communicator meanwhile."""
         while True:
             with self._lock:
                 self.check_open()
@@ -92,7 +92,7 @@ class Lane:
             latest.wait(None)  # its thread needs the lock
 
     def check_open(self) -> None:
-        """Raises what the lane ended with, if it did."""
+        """Raises the error that ended the lane, if there is one."""
         if self.ended is not None:
             raise self.ended
 
@@ -109,7 +109,7 @@ class Lane:
     # ---- Submitting ----
 
     def run(self, operation: Operation) -> None:
-        """Carries the operation out after those before it; returns when it is complete. Raises what it failed with."""
+        """Runs the operation after all earlier ones; returns when it is complete. Raises its error."""
         with self._lock:
             self._count_in(operation)
             here = not self._tasks and self.comm is not None and operation.timeout is None and not self._branches and \
@@ -122,13 +122,13 @@ class Lane:
             self.wait(operation, operation.timeout)
 
     def start(self, operation: Operation) -> None:
-        """Lets the operation be carried out after those before it. Raises what is wrong with its arguments."""
+        """Submits the operation after all earlier ones. Raises errors of its arguments."""
         with self._lock:
             self._count_in(operation)
             self._pass_on(operation)
 
     def wait(self, operation: Operation, seconds: float | None = None) -> None:
-        """Returns when the operation is complete. Raises what it failed with, or a TimeoutError after so many seconds."""
+        """Returns when the operation is complete. Raises its error, or a TimeoutError after so many seconds."""
         seconds = operation.timeout if seconds is None else seconds
         try:
             done = operation.complete or self._wait(operation, seconds)
@@ -137,7 +137,7 @@ class Lane:
             raise
         if not done:
             raise failure(_TIMEOUT, f"{self._describe(operation)}: not complete after {seconds} s: other ranks have not made this call "
-                          "yet, or are slow; the operation goes on")
+                          "yet, or are slow; the operation continues")
         if operation.error is not None:
             raise operation.error
 
@@ -250,7 +250,7 @@ class Lane:
                 return self._failure(operation, code)
             if operation.after is not None:
                 operation.after()
-        except Exception as error:  # becomes that of whoever waits
+        except Exception as error:  # raised again in the thread that waits
             return error
         return None
 
@@ -293,7 +293,7 @@ class Lane:
         return bool(self._tasks) or latest is not None and not self.is_complete(latest)
 
     def close(self) -> None:
-        """Waits until what was submitted is complete, then releases the communicator. After Ctrl-C it waits for nothing."""
+        """Waits until all submitted operations are complete, then releases the communicator. After Ctrl-C it does not wait."""
         if self._interrupted:
             return self.abort(_closed())
         for lane in (*self._branches, self):
@@ -305,7 +305,7 @@ class Lane:
         self._release(_capi.horingCommDestroy, _closed())
 
     def abort(self, reason: BaseException | None = None) -> None:
-        """Ends what is under way with an error, here and on the other ranks. Any thread, any time."""
+        """Fails operations in progress, here and on the other ranks. Any thread, any time."""
         self._release(_capi.horingCommAbort, reason or failure(_USAGE, "the group was aborted"))
 
     def _abort_interrupted(self) -> None:
@@ -327,7 +327,7 @@ class Lane:
             _capi.horingStreamDestroy(stream)
 
     def _leave(self, deadline: float) -> None:
-        """The program ends: what is not complete by the deadline is aborted, at once after Ctrl-C."""
+        """The program ends: operations that are incomplete at the deadline are aborted; after Ctrl-C at once."""
         try:
             while self._is_busy_anywhere() and not self._interrupted and time.monotonic() < deadline:
                 time.sleep(0.002)
@@ -341,7 +341,7 @@ class Lane:
     def _forget(self) -> None:
         """This is a forked child: the communicator and its threads are the parent's."""
         for lane in (self, *self._branches):
-            lane.ended = failure(_USAGE, "this group belongs to the process that forked this one: make groups of its own here")
+            lane.ended = failure(_USAGE, "this group belongs to the parent of this forked process: create new groups here")
             lane.comm = lane._stream = None
             lane._lock, lane._end, lane._branching = threading.RLock(), threading.Lock(), threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Who a rank is in a group. Apart from the group, so that what describes operations does not keep it."""
+"""A rank's identity in a group. Separate from the group, so that descriptions of operations do not keep the group alive."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ class Member:
         self.rank, self.global_ranks = rank, global_ranks
         self.group_name = self.group_description = ""
 
+    def __str__(self) -> str:
+        text = f"rank {self.rank} of {len(self.global_ranks)}"
+        return text if self.global_ranks == list(range(len(self.global_ranks))) else f"{text} (its global ranks are {self.global_ranks})"
+
     def describe(self, operation: Operation) -> str:
         """Begins the text of an error."""
         group = self.group_description or self.group_name or "a group that is being made"
-        member = f"rank {self.rank} of {len(self.global_ranks)}"
-        if self.global_ranks != list(range(len(self.global_ranks))):
-            member += f" (its global ranks are {self.global_ranks})"
-        return f"{operation.name} #{operation.sequence} of {group}, {member}"
+        return f"{operation.name} #{operation.sequence} of {group}, {self}"
 
     def global_rank(self, rank: int) -> int:
         return self.global_ranks[rank]

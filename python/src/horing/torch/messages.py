@@ -1,7 +1,7 @@
 """Messages between two ranks of a group.
 
-Torch expects messages to progress in whatever order they were started, also while collectives do: only those with the same
-source, destination and tag follow each other. So these three name a channel, a stream of the group's communicator. The library
+Torch expects messages to progress independently of each other and of collectives: only messages with the same
+source, destination and tag are ordered. So these three name a channel, a stream of the group's communicator. The library
 matches messages by tag and rank.
 """
 
@@ -18,7 +18,7 @@ from .staging import Staging
 from .tensors import movable
 
 _ANY_RANK = -1
-_MOST_CHANNELS = 64  # before those that are idle are used for others
+_MOST_CHANNELS = 64  # before idle ones are reused
 
 
 class _Message(Work):

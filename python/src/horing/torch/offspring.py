@@ -1,4 +1,4 @@
-"""Groups that are made from a group: of some of its ranks, and of those that are left after a failure.
+"""Groups that are made from a group: of some of its ranks, and of the ranks left after a failure.
 
 torch.distributed's split_group and shrink_group take compiled backends only; these are methods of the group.
 """
@@ -21,8 +21,8 @@ class Offspring:
 
     def split_group(self, new_ranks: list[int], timeout: timedelta | None = None, opts=None, group_name: str | None = None,
                     group_desc: str | None = None, device_types=None):
-        """A group of the ranks of the list, in its order; None on those that are not in it. Every rank of this group calls it,
-        those of one new group with the same list."""
+        """A group of the ranks of the list, in its order; None on the other ranks. Every rank of this group calls it,
+        the ranks of one new group with the same list."""
         has_me = self._rank in new_ranks
         color, key = (min(new_ranks), new_ranks.index(self._rank)) if has_me else (_NO_COLOR, 0)
         handle = self._derive(lambda comm, made: _capi.horingCommSplit(comm, color, key, made, None))

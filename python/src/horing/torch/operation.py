@@ -14,11 +14,11 @@ from .helpers import run_on_helper
 
 
 class Operation:
-    """What is to be carried out: `call(stream)` returns the library's result code.
+    """One operation: `call(stream)` returns the library's result code.
 
     `before` and `after` copy tensors that the library cannot read or write where they are; they run on the caller's or on the
     lane's thread, right before and after the call. `tensors` are kept until the operation is complete. `result` is the value of
-    its future. On a stream, `stream` and `mark` say where it is.
+    its future. On a stream, `stream` and `mark` give its place.
     """
 
     __slots__ = ("name", "call", "tensors", "result", "before", "after", "timeout", "sequence", "error", "complete", "stream", "mark",
@@ -35,7 +35,7 @@ class Operation:
         self._watchers: list[Callable] = []
 
     def begin(self) -> None:
-        """To be called before another thread may end it, if others wait for that here."""
+        """Call this before another thread can complete it, if threads wait for it here."""
         self._waiting = threading.Lock()
         self._waiting.acquire()
 
@@ -86,7 +86,7 @@ class Work(dist.Work):
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Blocks until the operation is complete, at most `timeout` (zero or negative: the group's own).
 
-        Raises what it failed with, or a TimeoutError; in that case the operation goes on.
+        Raises its error, or a TimeoutError; in that case the operation continues.
         """
         seconds = timeout.total_seconds()
         self._lane.wait(self._operation, seconds if seconds > 0 else None)
@@ -117,7 +117,7 @@ class Work(dist.Work):
         return self._operation.result
 
     def get_future(self) -> torch.futures.Future:
-        """A future of the tensors that the operation writes, completed by a thread of its own. Always the same one."""
+        """A future of the tensors that the operation writes, completed by a helper thread. Always the same one."""
         if self._future is None:
             self._future = _future_of(self._lane, self._operation)
         return self._future

@@ -45,7 +45,7 @@ class OwnMessages:
         operation.watch(watcher)
 
     def end(self, reason: BaseException) -> None:
-        """What waits ends with this error, and what is started later raises it."""
+        """Pending messages fail with this error, and later ones raise it."""
         with self._lock:
             self._ended = self._ended or reason
             left, self._waiting = self._waiting, {}

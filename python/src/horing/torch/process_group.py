@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -32,12 +31,12 @@ def _milliseconds(seconds: float) -> int:
 class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
     """A process group whose ranks are joined by a communicator of horing.
 
-    It stands in place of torch's group and of its backend. Any thread may use it: operations take effect in the order in which
-    they were started; while one that is wanted at once is under way, others of the same group wait. `timeout` is the deadline of
+    It replaces torch's group and its backend. Any thread may use it: operations take effect in the order in which
+    they were started; while a synchronous one is in progress, other operations of the same group wait. `timeout` is the deadline of
     each operation, and of making the group, unless `make()` has its communicator. In a forked child it can only be dropped.
     """
 
-    # What torch asks of a backend.
+    # The interface of a backend.
     supports_splitting = False
     supports_coalescing = False
     supports_shrinking = False
@@ -58,7 +57,7 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
         self._batch: list[dist.Work] | None = None  # of handles, while operations are coalesced
         self._latest: deque[dist.Work] = deque(maxlen=_MOST_HELD)
         self._open_messages()
-        make = make or Meeting(store, rank, size, time.monotonic() + self._timeout).communicator
+        make = make or Meeting(store, self._member, self._timeout).communicator
         self._lane = Lane(lambda: self._new_communicator(make), self._member.describe, self._member.global_rank)
 
     def _new_communicator(self, make: Callable[[], int]) -> int:
@@ -114,7 +113,7 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
     def get_group_store(self) -> dist.Store:
         return self._store
 
-    # ---- What torch asks of a group and of its backends ----
+    # ---- The interface of a group and of its backends ----
 
     @property
     def _device_types(self) -> list[torch.device]:
@@ -147,11 +146,11 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
     _set_default_timeout = set_timeout
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """A barrier whose error names the ranks that did not come; of all of them, whatever `wait_all_ranks` says."""
+        """A barrier whose error names all missing ranks, whether `wait_all_ranks` is set or not."""
         self.barrier(timeout=timeout).wait()
 
     def _start_coalescing(self, device: torch.device) -> None:
-        """What is started from now on is also waited for by the handle that _end_coalescing returns."""
+        """The handle that _end_coalescing returns also waits for all operations started from now on."""
         self._batch = []
 
     def _end_coalescing(self, device: torch.device) -> dist.Work:
@@ -161,12 +160,12 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
     # ---- Ending ----
 
     def shutdown(self) -> None:
-        """Waits for what was started, then releases the group's connections. What is called later raises an error."""
+        """Waits for started operations, then releases the group's connections. Later calls raise an error."""
         self._lane.close()
         self._own_messages.end(self._lane.ended)
 
     def abort(self) -> None:
-        """Ends what is under way with an error, here and on the other ranks. Any thread."""
+        """Fails operations in progress, here and on the other ranks. Any thread."""
         self._lane.abort()
         self._own_messages.end(self._lane.ended)
 

@@ -1,7 +1,7 @@
 """The unique ID on its way through torch's store, which holds the key of the group.
 
-Where there is a key file (HORING_KEY_FILE), the ID is encrypted and authenticated by it, so that whoever reads or writes the store
-learns no key and brings in none.
+With a key file (HORING_KEY_FILE), the ID is encrypted and authenticated by it, so that a reader of the store learns no key and a
+writer cannot replace it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SEALED, _OPEN = b"sealed ", b"open "
 
 
 def seal(unique_id: bytes, place: str) -> bytes:
-    """What to put into the store at the place."""
+    """The value to put into the store at the place."""
     key = _key()
     if key is None:
         return _OPEN + unique_id.hex().encode()
@@ -41,7 +41,7 @@ def unseal(sealed: bytes, place: str) -> bytes:
     raw = bytes.fromhex(sealed[len(_SEALED):].decode())
     hidden, tag = raw[:-_TAG], raw[-_TAG:]
     if not hmac.compare_digest(tag, _tag(key, place, hidden)):
-        raise failure(_USAGE, "what is in the store was not made with this rank's HORING_KEY_FILE: set it to the same file on all ranks")
+        raise failure(_USAGE, "the ID in the store was not made with this rank's HORING_KEY_FILE: set it to the same file on all ranks")
     return _hide(key, hidden[:_NONCE], hidden[_NONCE:])
 
 
@@ -70,9 +70,9 @@ def _check(info: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(info.st_mode):
         fault = "is not a file"
     elif info.st_uid not in (os.geteuid(), 0):
-        fault = f"belongs to user {info.st_uid}: it must belong to user {os.geteuid()}, who runs this, or to root"
+        fault = f"belongs to user {info.st_uid}: it must belong to the user of this process, {os.geteuid()}, or to root"
     elif info.st_mode & 0o077:
-        fault = f"can be read or written by others (mode {info.st_mode & 0o777:03o}): run chmod 600 {path}"
+        fault = f"can be read or written by other users (mode {info.st_mode & 0o777:03o}): run chmod 600 {path}"
     elif not _SHORTEST <= info.st_size <= _LONGEST:
         fault = f"has {info.st_size} bytes: expected {_SHORTEST} to {_LONGEST}; head -c 32 /dev/urandom > {path} makes one"
     else:

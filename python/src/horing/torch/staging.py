@@ -43,19 +43,19 @@ class Staging:
         return self._stage(tensor, wider, load=True, store=True)
 
     def inputs(self, tensors: list[torch.Tensor], other: tuple[int, int], wider: torch.dtype | None = None):
-        """Blocks with the elements of the tensors; `other` is the extent of what the call writes."""
+        """Blocks with the elements of the tensors; `other` is the extent that the call writes."""
         for tensor in tensors:
             check_input(tensor)
         return self._stage_blocks(tensors, other, wider, load=True)
 
     def outputs(self, tensors: list[torch.Tensor], other: tuple[int, int], in_place: int | None = None):
-        """Blocks for the elements to come; `other` is the extent of what the call reads, which may be block `in_place`."""
+        """Blocks for the results; `other` is the extent that the call reads, which may be block `in_place`."""
         for tensor in tensors:
             check_output(tensor)
         return self._stage_blocks(tensors, other, None, store=True, in_place=in_place)
 
     def exchanged(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> tuple:
-        """Blocks of an all-to-all: as they are, or all copied, since a copy may lie between the others."""
+        """Blocks of an all-to-all: all in place, or all copied, since a copy may be between two others."""
         for tensor in inputs:
             check_input(tensor)
         for tensor in outputs:

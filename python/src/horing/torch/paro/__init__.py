@@ -3,10 +3,11 @@
     model = paro.shard(model, strategy="auto", memory="40GiB")
     optimizer = torch.optim.AdamW(model.parameters())
 
-and the training loop as it was. :func:`shard` says more.
+and an unchanged training loop. See :func:`shard`.
 """
 
 from .module import ShardedModule, shard
 from .shards import ShardParameter, element_wise
+from .summary import Usage
 
-__all__ = ["ShardParameter", "ShardedModule", "element_wise", "shard"]
+__all__ = ["ShardParameter", "ShardedModule", "Usage", "element_wise", "shard"]

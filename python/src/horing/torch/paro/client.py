@@ -8,7 +8,7 @@ import os
 import re
 import weakref
 from collections.abc import Sequence
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
 
 from ... import _capi, _interrupt
 from ..failures import failure
@@ -26,7 +26,7 @@ class StrategyInfo(ctypes.Structure):
 
 class Model(ctypes.Structure):
     _fields_ = [("groups", c_int), ("ranksPerGroup", c_int), ("params", c_uint64), ("trainable", c_uint64),
-                ("microSteps", c_int), ("wireBytes", c_int), ("stateBytes", c_int)]
+                ("microSteps", c_int), ("wireBytes", c_int), ("stateBytes", c_int), ("gradBytes", c_int)]
 
 
 class Operation(ctypes.Structure):
@@ -39,13 +39,21 @@ class Estimate(ctypes.Structure):
                 ("operations", Operation * 5)]
 
 
+class Rate(ctypes.Structure):
+    _fields_ = [("latencySeconds", c_double), ("secondsPerByte", c_double)]
+
+
+class Rates(ctypes.Structure):
+    _fields_ = [("of", Rate * 3 * 3)]
+
+
 class Param(ctypes.Structure):
     _fields_ = [("count", c_size_t), ("type", c_int), ("trainable", c_int)]
 
 
 class Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("strategy", c_int), ("memoryLimit", c_uint64), ("bucketBytes", c_size_t),
-                ("average", c_int), ("stateValues", c_int), ("microSteps", c_int), ("units", POINTER(c_int))]
+                ("average", c_int), ("stateValues", c_int), ("microSteps", c_int), ("units", POINTER(c_int)), ("gradsInFloat32", c_int)]
 
 
 class Info(ctypes.Structure):
@@ -72,6 +80,8 @@ _SIGNATURES = {
     "horingParoGetStrategy": (c_int, POINTER(POINTER(StrategyInfo))),
     "horingParoFindStrategy": (c_char_p, POINTER(c_int)),
     "horingParoGetEstimate": (c_int, POINTER(Model), POINTER(Estimate)),
+    "horingParoMeasure": (_P, c_size_t, POINTER(Rates)),
+    "horingParoGetSeconds": (POINTER(Estimate), c_int, POINTER(Rates), POINTER(c_double)),
     "horingParoCreate": (POINTER(_P), _P, POINTER(Config), POINTER(Param), c_size_t),
     "horingParoDestroy": (_P,),
     "horingParoGetInfo": (_P, POINTER(Info)),
@@ -121,15 +131,29 @@ def estimate(strategy: int, model: Model) -> Estimate:
     return result
 
 
+def measure(lane, longest: int) -> Rates:
+    """How long collectives take here. Collective, over the communicator of `lane`."""
+    rates = Rates()
+    code = _interrupt.run((lane,), _functions["horingParoMeasure"], lane.comm, longest, ctypes.byref(rates))
+    _check(code, lane.comm)
+    return rates
+
+
+def seconds(result: Estimate, vectors: int, rates: Rates) -> float:
+    answer = c_double()
+    _check(_functions["horingParoGetSeconds"](result, vectors, rates, answer))
+    return answer.value
+
+
 class Client:
-    """One rank's part of a sharded model. `lane` has the communicator, which nobody else uses. Ends when nobody refers to it."""
+    """One rank's part of a sharded model. `lane` owns the communicator. Ends with its last reference."""
 
     def __init__(self, lane, strategy: int, params: list[tuple[int, int, bool]], units: list[int], names: list[str],
-                 bucket_bytes: int):
+                 bucket_bytes: int, grads_in_float32: bool):
         self._lane, self._names, self._handle, self._pid = lane, names, _P(), os.getpid()
         array = (Param * len(params))(*(Param(count, dtype, trainable) for count, dtype, trainable in params))
         numbers = (c_int * len(units))(*units)
-        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers)
+        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32)
         self._call("horingParoCreate", lane.comm, config, array, len(params), handle=ctypes.byref(self._handle))
         _open.add(self)
 
@@ -186,7 +210,7 @@ class Client:
         self._call("horingParoSyncParams")
 
     def close(self) -> None:
-        """Waits for what is under way, then releases the memory. Again, or in a forked child: no effect."""
+        """Waits for operations in progress, then releases the memory. Again, or in a forked child: no effect."""
         handle, self._handle = self._handle, None
         if handle and self._pid == os.getpid():
             _functions["horingParoDestroy"](handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
@@ -27,11 +28,12 @@ class _Use(torch.autograd.Function):
 
 
 class Forward:
-    """Hooks on every module that has parameters, itself or below. `needs` says of which units. `end_unit(unit)` runs when the
-    gradients of all inputs of a unit are there, whatever was done with them."""
+    """Hooks on every module that has parameters, itself or below. `needs` gives their units. `check()` runs before a call
+    from outside, and `end_unit(unit)` when the gradients of all inputs of a unit are there, whatever they are used for."""
 
-    def __init__(self, gathering: Gathering, saved: SavedTensors, needs: dict[nn.Module, set[Unit]], end_unit: Callable[[Unit], None]):
-        self._gathering, self._saved, self._end_unit = gathering, saved, end_unit
+    def __init__(self, gathering: Gathering, saved: SavedTensors, needs: dict[nn.Module, set[Unit]], check: Callable[[], None],
+                 end_unit: Callable[[Unit], None]):
+        self._gathering, self._saved, self._check, self._end_unit = gathering, saved, check, end_unit
         self._pushed: list[bool] = []  # by the calls that are under way
         for module, units in needs.items():
             ordered = sorted(units, key=lambda unit: unit.number)
@@ -43,6 +45,8 @@ class Forward:
         self._pushed.append(False)
         for unit in units:
             unit.depth += 1
+        if len(self._pushed) == 1:
+            self._check()
         for unit in units:
             if not unit.views:
                 self._gathering.use(unit)
@@ -53,7 +57,7 @@ class Forward:
     def _await_end(self, unit: Unit, inputs) -> None:
         if in_backward() or not torch.is_grad_enabled():
             return
-        differentiable = [each for each in _tensors_in(inputs) if each.requires_grad]
+        differentiable = [each for each in _tensors_in(inputs) if each.grad_fn is not None]  # autograd.grad() has no hooks for leaves
         if differentiable:  # else it ends with the pass
             unit.calls += 1
             register_multi_grad_hook(differentiable, lambda gradients: self._end_call(unit))
@@ -78,9 +82,13 @@ class Forward:
     def _release(self, unit: Unit) -> None:
         if in_backward():  # of checkpointed layers, whose gradients come next
             return
-        failing = sys.exc_info()[0] is not None  # what its frames refer to is used no more
+        if sys.exc_info()[0] is not None:  # the objects of its frames are not used any more, and the first error counts
+            with contextlib.suppress(RuntimeError):
+                for bucket in unit.buckets:
+                    self._gathering.release_bucket(bucket, force=True)
+            return
         for bucket in unit.buckets:
-            if not self._gathering.release_bucket(bucket, force=failing):
+            if not self._gathering.release_bucket(bucket):
                 raise RuntimeError(f"parameter {bucket.entries[0].name}, or another of its bucket, is still referred to after the forward pass "
                                    f"of {unit.name}: a module may not return or keep its parameters; return a copy (clone()), or make it "
                                    "part of the unit that uses them (units=)")
@@ -95,7 +103,7 @@ class Forward:
             module._flat_weights = [getattr(module, name, None) for name in module._flat_weights_names]
 
     def _view(self, entry: Entry) -> torch.Tensor:
-        if not entry.trainable or torch.is_inference_mode_enabled():
+        if not entry.shard.requires_grad or torch.is_inference_mode_enabled():
             return self._gathering.view(entry)
         with torch.enable_grad():  # a part of the module may enable it
             return _Use.apply(entry.leaf, self._gathering, entry)

@@ -27,13 +27,13 @@ def in_backward() -> bool:
 class Gathering:
     """Which units are gathered. All ranks make the same calls in the same order; `history` is a digest of them.
 
-    `before_gather()` runs before what is stored on other ranks is asked for.
+    `before_gather()` runs before values are requested from other ranks.
     """
 
     def __init__(self, client: Client, units: list[Unit], before_gather: Callable[[], None]):
         self._client, self._units, self._before_gather = client, units, before_gather
         self._held: list[Unit] = []  # gathered, or being so; the latest used is the last
-        self._follows: dict[tuple[bool, Unit], Unit] = {}  # what was used next, the last time
+        self._follows: dict[tuple[bool, Unit], Unit] = {}  # the unit used next in the last pass
         self._latest: tuple[bool, Unit] | None = None
         self.history = 0
 
@@ -110,7 +110,7 @@ class Gathering:
             kept = self.release(unit)
             if kept is not None:
                 raise RuntimeError(f"parameter {kept.entries[0].name}, or another of its bucket, is still referred to after the pass that "
-                                   "gathered it: copy what is to be kept (clone())")
+                                   "gathered it: copy the values to keep (clone())")
 
     def end_pass(self) -> None:
         """After a backward pass: whatever is not used by a module is released."""

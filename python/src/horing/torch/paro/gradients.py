@@ -22,19 +22,19 @@ class State(enum.Enum):
 
 
 class Gradients:
-    """`group` is for the agreements between ranks; `replicas` of them keep each element of the optimizer's state."""
+    """`group` is for agreements between ranks; `replicas` ranks keep each element of the optimizer's state."""
 
     def __init__(self, client: Client, buckets: list[Bucket], group: dist.ProcessGroup, replicas: int):
         self._client, self._group, self._replicas = client, group, replicas
         self._buckets = [bucket for bucket in buckets if bucket.trainable]
         self._entries = [entry for bucket in self._buckets for entry in bucket.entries]
         self.state = State.NONE
-        self._is_open = False  # a backward pass has begun, and not ended
+        self._is_open = False  # a backward pass is running
         self._reduced: set[Bucket] = set()  # in this pass
         self._used = {entry: False for entry in self._entries}  # since the last step, on this rank
         self._grads: dict[Entry, torch.Tensor | None] = dict.fromkeys(self._entries)
         self._cleared: set[Entry] = set()  # that are zeros
-        self.gathering: Gathering  # given by who makes both
+        self.gathering: Gathering  # set by the object that makes both
         for entry in self._entries:
             entry.leaf.register_post_accumulate_grad_hook(lambda leaf, entry=entry: self._arrive(entry))
         self.versions = {entry: entry.shard._version for entry in self._entries}
@@ -62,7 +62,7 @@ class Gradients:
         self._used[entry] = True
 
     def end_unit(self, unit: Unit) -> None:
-        """Its backward pass is over. At that point on every rank, also on those that did not use all of its parameters."""
+        """Its backward pass is over. Called at the same point on every rank, also if the rank did not use all of its parameters."""
         self.begin_pass()
         for bucket in unit.buckets:
             if bucket.trainable and bucket not in self._reduced:
@@ -72,11 +72,11 @@ class Gradients:
 
     def _reduce(self, bucket: Bucket) -> None:
         self._client.open_grads(bucket.number)
-        memory = memory_at(self._client.grad(bucket.entries[0].index), max(1, bucket.bytes), self._client)
+        memory = memory_at(self._client.grad(bucket.entries[0].index), max(1, bucket.count * bucket.grad_dtype.itemsize), self._client)
         for entry in bucket.entries:
             grad, entry.leaf.grad = entry.leaf.grad, None
             if grad is not None:
-                tensor_on(memory, entry.dtype, entry.offset, entry.count).view(entry.shape).copy_(grad)
+                tensor_on(memory, entry.grad_dtype, entry.offset, entry.count).view(entry.shape).copy_(grad)
         self._client.reduce_grads(bucket.number)
         self.gathering.note(2 * bucket.number + 1)
         self._reduced.add(bucket)
@@ -141,11 +141,11 @@ class Gradients:
         self._client.sync_grads()
         for bucket in self._buckets:
             shard = self._client.shard(bucket.number)
-            memory = memory_at(shard.grads, max(1, shard.count * bucket.dtype.itemsize), self._client) if shard.count else None
+            memory = memory_at(shard.grads, max(1, shard.count * bucket.grad_dtype.itemsize), self._client) if shard.count else None
             for entry in bucket.entries:
                 first = max(entry.offset, shard.first)
                 count = max(0, min(entry.offset + entry.count, shard.first + shard.count) - first)
-                piece = tensor_on(memory, bucket.dtype, first - shard.first, count).to(entry.shard.dtype).view(entry.shard.shape)
+                piece = tensor_on(memory, bucket.grad_dtype, first - shard.first, count).to(entry.shard.dtype).view(entry.shard.shape)
                 self._grads[entry] = shard_of(piece, entry, self) if entry in used else None
         self._used = {entry: False for entry in self._entries}
         self.state = State.READY
@@ -184,8 +184,12 @@ class Gradients:
     def _spent(self, entry: Entry) -> torch.Tensor:
         return shard_of(torch.empty(shape_of(0, len(entry.shape)), dtype=entry.shard.dtype), entry, self, SpentGradient)
 
+    def refuse_accumulated(self, call: str) -> None:
+        if self._is_open or self.state is State.ACCUMULATING:
+            raise RuntimeError(f"{call} would drop the gradients that were accumulated: call optimizer.step(), or zero_grad(), before it")
+
     def end_step(self) -> None:
-        """Drops what was accumulated; parameters can be set then."""
+        """Drops accumulated gradients; parameters can be set then."""
         self._settle()
         if self.state is State.READY:
             self.spend()
@@ -216,6 +220,10 @@ class Gradients:
         self._group.allreduce(sums, op=dist.ReduceOp.SUM).wait()
         sums /= self._replicas
         return [value.to(each.dtype) for value, each in zip(sums.pow(1 / order) if order else sums, tensors)]
+
+    def agree_on_largest(self, value: torch.Tensor) -> None:
+        """All ranks get the largest of theirs. Collective."""
+        self._group.allreduce([value], op=dist.ReduceOp.MAX).wait()
 
     def clip(self, largest: float, order: float) -> torch.Tensor:
         """Scales all gradients if their norm is larger; the norm before that."""

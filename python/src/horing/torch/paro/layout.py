@@ -1,4 +1,4 @@
-"""What a model consists of: its parameters, the units that are gathered together, and their buckets."""
+"""The parts of a model: its parameters, the units that are gathered together, and their buckets."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ WIRE_TYPES = {torch.float16: DType.float16, torch.bfloat16: DType.bfloat16, torc
 class Entry:
     """A parameter of the model. `places` are the modules and attributes that have it: several where it is tied."""
 
-    def __init__(self, index: int, name: str, given: nn.Parameter):
+    def __init__(self, index: int, name: str, given: nn.Parameter, reduce_dtype: torch.dtype | None):
         self.index, self.name, self.given = index, name, given
         self.shape, self.dtype, self.count, self.trainable = given.shape, given.dtype, given.numel(), given.requires_grad
+        self.grad_dtype = reduce_dtype if reduce_dtype and self.dtype.itemsize < reduce_dtype.itemsize else self.dtype
         self.places: list[tuple[nn.Module, str]] = []
         self.keys: list[str] = []  # its names in a state_dict
+        self.has_values = False  # not, if the model was made on the meta device, until it is given some
         self.unit: Unit | None = None
         self.bucket: Bucket | None = None
         self.offset = 0  # in the bucket, in elements
-        self.leaf: torch.Tensor | None = None  # stands in the graph for the parameter, without memory of its own
-        self.shard: nn.Parameter | None = None  # what model.parameters() yields
+        self.leaf: torch.Tensor | None = None  # represents the parameter in the graph, without memory
+        self.first = 0  # of the shard, in the parameter, in elements
+        self.shard: nn.Parameter | None = None  # the tensor that model.parameters() yields
         self.wire_type = WIRE_TYPES[given.dtype]
 
 
@@ -35,6 +38,7 @@ class Bucket:
 
     def __init__(self, number: int, unit: Unit, first: Entry):
         self.number, self.unit, self.dtype, self.trainable = number, unit, first.dtype, first.trainable
+        self.grad_dtype = first.grad_dtype
         self.entries: list[Entry] = []
         self.count = 0
         self.is_gathered = False
@@ -47,7 +51,7 @@ class Bucket:
 
 
 class Unit:
-    """Modules whose parameters are gathered together. `depth` counts the calls of them that are under way."""
+    """Modules whose parameters are gathered together. `depth` counts their nested calls."""
 
     def __init__(self, number: int, name: str):
         self.number, self.name = number, name
@@ -73,7 +77,7 @@ def tensor_on(memory: ctypes.Array | None, dtype: torch.dtype, first: int, count
     return torch.frombuffer(memory, dtype=dtype, count=count, offset=first * dtype.itemsize)
 
 
-def find_entries(model: nn.Module) -> list[Entry]:
+def find_entries(model: nn.Module, reduce_dtype: torch.dtype | None) -> list[Entry]:
     found: dict[nn.Parameter, Entry] = {}
     for module_name, module in model.named_modules():
         for attribute, parameter in module._parameters.items():
@@ -81,7 +85,7 @@ def find_entries(model: nn.Module) -> list[Entry]:
                 continue
             name = f"{module_name}.{attribute}" if module_name else attribute
             if parameter not in found:
-                found[parameter] = Entry(len(found), name, _checked(name, parameter))
+                found[parameter] = Entry(len(found), name, _checked(name, parameter), reduce_dtype)
             found[parameter].places.append((module, attribute))
             found[parameter].keys.append(name)
     return list(found.values())
@@ -90,8 +94,8 @@ def find_entries(model: nn.Module) -> list[Entry]:
 def _checked(name: str, parameter: nn.Parameter) -> nn.Parameter:
     if isinstance(parameter, nn.parameter.UninitializedTensorMixin):
         raise TypeError(f"parameter {name} has no size yet: run the model once, then shard it")
-    if parameter.device.type != "cpu":
-        raise TypeError(f"parameter {name} is on {parameter.device}: expected the CPU")
+    if parameter.device.type not in ("cpu", "meta"):
+        raise TypeError(f"parameter {name} is on {parameter.device}: expected the CPU, or the meta device")
     if parameter.dtype not in WIRE_TYPES or parameter.layout is not torch.strided:
         raise TypeError(f"parameter {name} has {parameter.dtype}, {parameter.layout}: expected a dense tensor of float16, bfloat16, "
                         "float32 or float64")
@@ -101,7 +105,7 @@ def _checked(name: str, parameter: nn.Parameter) -> nn.Parameter:
 
 
 def choose_units(model: nn.Module, given: Iterable | None) -> dict[nn.Module, str]:
-    """The modules that are units, with their names; what they do not have belongs to the root."""
+    """The modules that are units, with their names; the other parameters belong to the root."""
     names = {module: name for name, module in model.named_modules()}
     if given is None:
         return {module: names[module] for module in _blocks(model, sum(each.numel() for each in model.parameters()) / 2)}

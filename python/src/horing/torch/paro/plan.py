@@ -1,4 +1,4 @@
-"""Which strategy, and what it costs: the estimates of the C library for all fourteen."""
+"""The choice of the strategy and its cost: the estimates of the C library for all fourteen."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from .layout import Entry, Unit
 
 _PARTITIONS = {c.WHOLE: "whole", c.BY_GROUP: "sharded in the group", c.BY_ALL: "sharded over all ranks"}
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
+
+
+AS_FAST = 1.02  # times the time of the fastest, as in src/paro
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,10 @@ class Shape:
         return (1, self.members, self.ranks)[partition]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Cost:
-    """Of a strategy on one rank: bytes that are kept, held at the same time for use, and sent in an optimizer step."""
+    """Of a strategy on one rank: bytes that are kept, held at the same time for use, and sent in an optimizer step. `estimates` are those
+    of the C library, each with the number of vectors; `seconds`, where they were measured, of all collectives."""
 
     strategy: int
     name: str
@@ -44,21 +48,26 @@ class Cost:
     slow: int
     fast: int
     operations: tuple
+    estimates: tuple[tuple[c.Estimate, int], ...]
+    seconds: float | None = None
 
     @property
     def memory(self) -> int:
         return self.kept + self.gathered + self.grad_buffers
+
+    def take_time(self, rates: c.Rates) -> None:
+        self.seconds = sum(c.seconds(estimate, vectors, rates) for estimate, vectors in self.estimates)
 
     def where(self) -> dict[str, str]:
         return {"parameters": _PARTITIONS[self.params], "gradients": _PARTITIONS[self.grads],
                 "optimizer state": _PARTITIONS[self.state]}
 
 
-def parse_bytes(given: int | str | None) -> int | None:
+def parse_bytes(given: float | str | None) -> int | None:
     """40GiB, 512 MB, 1e9: a number of bytes."""
-    if given is None or isinstance(given, int):
-        return given
-    found = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)b?\s*", given.lower())
+    if given is None:
+        return None
+    found = re.fullmatch(r"\s*([0-9.]+(?:e[+]?[0-9]+)?)\s*([kmgt]?i?)b?\s*", str(given).lower())
     if not found:
         raise ValueError(f"memory is {given!r}: expected bytes, such as '40GiB' or 512000000")
     return int(float(found[1]) * _UNITS[found[2]])
@@ -74,18 +83,24 @@ def text_of(count: float) -> str:
     return f"{count:.0f} {unit}" if unit == "B" else f"{count:.2f} {unit}"
 
 
-def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int) -> Cost:
+def time_of(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int) -> Cost:
     row = c.strategy_info(strategy)
     kept = slow = fast = 0
     operations: dict[tuple, list[int]] = {}
+    estimates = []
     entries = [entry for unit in units for entry in unit.entries]
-    for dtype in {entry.dtype for entry in entries}:
+    for dtype in dict.fromkeys(entry.dtype for entry in entries):  # in the same order on all ranks, so that they choose the same strategy
         same = [entry for entry in entries if entry.dtype == dtype]
         width = dtype.itemsize
         state_bytes = optimizer_values * max(4, width) + (4 if width < 4 else 0)
         model = c.Model(shape.groups, shape.members, sum(entry.count for entry in same),
-                        sum(entry.count for entry in same if entry.trainable), micro_steps, width, state_bytes)
+                        sum(entry.count for entry in same if entry.trainable), micro_steps, width, state_bytes, same[0].grad_dtype.itemsize)
         cost = c.estimate(strategy, model)
+        estimates.append((cost, sum(-(-sum(entry.count * width for entry in unit.entries if entry.dtype == dtype) // bucket_bytes) for unit in units) or 1))
         kept, slow, fast = kept + cost.memoryBytes, slow + cost.slowBytes, fast + cost.fastBytes
         for each in cost.operations[:cost.numOperations]:
             sums = operations.setdefault((each.phase, each.collective, each.scope, each.times), [0, 0])
@@ -93,7 +108,7 @@ def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, op
             sums[1] += each.fastBytes
     return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept,
                 0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(units), slow, fast,
-                tuple((*key, *sums) for key, sums in operations.items()))
+                tuple((*key, *sums) for key, sums in operations.items()), tuple(estimates))
 
 
 def _most_gathered(units: list[Unit]) -> int:
@@ -109,12 +124,12 @@ def _grad_buffers(units: list[Unit]) -> int:
         for entry in unit.entries:
             if entry.trainable:
                 key = (unit.number, entry.dtype)
-                sizes[key] = sizes.get(key, 0) + entry.count * entry.dtype.itemsize
+                sizes[key] = sizes.get(key, 0) + entry.count * entry.grad_dtype.itemsize
     return min(2, len(sizes)) * max(sizes.values(), default=0)
 
 
-def choose(name: str, memory: int | None, costs: list[Cost], shape: Shape) -> Cost:
-    """"auto": of those that fit into `memory`, the one with the fewest slow bytes, then fast bytes, then memory."""
+def fitting(name: str, memory: int | None, costs: list[Cost], shape: Shape) -> list[Cost]:
+    """The strategies that fit into `memory`: the one of that name, or for "auto" any."""
     wanted = c.find_strategy(name)
     possible = [cost for cost in costs if shape.is_grid or c.BY_GROUP not in (cost.params, cost.grads, cost.state)]
     if wanted >= 0:
@@ -127,4 +142,19 @@ def choose(name: str, memory: int | None, costs: list[Cost], shape: Shape) -> Co
         least = min(possible, key=lambda cost: cost.memory)
         raise ValueError(f"no strategy that is asked for fits into memory={text_of(memory)} on each rank: {least.name} needs the least, "
                          f"{text_of(least.memory)}; smaller units, or more ranks, need less")
-    return min(fit, key=lambda cost: (cost.slow, cost.fast, cost.memory))
+    return fit
+
+
+def longest_vector(units: list[Unit], bucket_bytes: int) -> int:
+    longest = max((entry.count * entry.dtype.itemsize for unit in units for entry in unit.entries), default=0)
+    units_bytes = (sum(entry.count * entry.dtype.itemsize for entry in unit.entries) for unit in units)
+    return max(longest, min(bucket_bytes, max(units_bytes, default=0)))
+
+
+def best_of(costs: list[Cost]) -> tuple[Cost, Cost | None]:
+    """Of those that are as fast as the fastest, the one that needs the least memory; and the next."""
+    if len(costs) == 1:
+        return costs[0], None
+    limit = AS_FAST * min(cost.seconds for cost in costs)
+    best = min(costs, key=lambda cost: (cost.seconds > limit, cost.memory))
+    return best, min((cost for cost in costs if cost is not best), key=lambda cost: cost.seconds)

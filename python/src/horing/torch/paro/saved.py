@@ -1,7 +1,7 @@
-"""What autograd saves for the backward pass: of a parameter only where it lies, so that its memory can be released in between.
+"""The tensors that autograd saves for the backward pass: of a parameter only its place, so that its memory can be released.
 
 The parameter is gathered again when the backward pass asks for it. Other tensors are kept, or passed on to the hooks that
-were there before, such as those of torch.utils.checkpoint.
+were set before, such as those of torch.utils.checkpoint.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from .gathering import Gathering
 from .layout import Bucket, tensor_on
 
 _hooks = torch._C._autograd
+
+
+def can_be_packed() -> bool:
+    """Whether this torch shows the hooks that are set, so that they can be nested in these."""
+    return hasattr(_hooks, "_top_saved_tensors_default_hooks")
 
 
 class _Place(NamedTuple):
@@ -34,7 +39,7 @@ class SavedTensors:
         self._gathering, self._before_use = gathering, before_use
 
     def push(self) -> bool:
-        """Begins to pack what is saved from now on. False if the innermost hooks are these already."""
+        """Packs the tensors saved from now on. False if the innermost hooks are these already."""
         inner = _hooks._top_saved_tensors_default_hooks(True)
         if inner is not None and getattr(inner[0], "owner", None) is self:
             return False

@@ -1,7 +1,7 @@
-"""What model.parameters() yields: this rank's elements of each parameter, and of its gradient.
+"""The tensors that model.parameters() yields: this rank's elements of each parameter, and of its gradient.
 
-Element-wise operations work on them as on any tensor. A norm is that of the whole, over all ranks. What needs whole
-parameters raises, and names the parameter.
+Element-wise operations work on them as on any tensor. A norm is computed over all ranks. An operation that needs
+whole parameters raises, and names the parameter.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ _NOT_ELEMENT_WISE = {
     "sum", "nansum", "mean", "nanmean", "prod", "max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "all", "any", "std", "var",
     "std_mean", "var_mean", "median", "nanmedian", "quantile", "mode", "count_nonzero", "logsumexp", "softmax", "log_softmax", "cumsum",
     "cumprod", "sort", "topk", "unique", "histc", "dot", "vdot", "inner", "trace", "linalg_matrix_norm", "matmul", "__matmul__", "mm", "mv",
-    "addmm", "linear", "embedding", "equal", "allclose", "_foreach_max", "_amp_foreach_non_finite_check_and_unscale_", "normal_",
-    "uniform_"}
+    "addmm", "linear", "embedding", "equal", "allclose", "_foreach_max", "normal_", "uniform_"}
 _NEW = {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_empty", "new_full"}
 _ELEMENT_WISE = {getattr(torch.optim, name) for name in ("SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta",
                                                          "Rprop", "ASGD")}
@@ -27,7 +26,7 @@ ORIGINAL = "_replaced_by_paro"  # an attribute of parameters that a model had be
 
 
 class Shard(torch.Tensor):
-    """Of a gradient, or of what was computed from shards. `entry` and `owner` are the parameter's."""
+    """This rank's elements of a gradient, or of a value computed from shards. `entry` and `owner` are the parameter's."""
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -36,6 +35,8 @@ class Shard(torch.Tensor):
         if sharded is not None and name != "__get__":
             if name in _NORMS:
                 return _norm(name, *args, **kwargs)
+            if name == "_amp_foreach_non_finite_check_and_unscale_":
+                return _unscale(*args)
             with torch._C.DisableTorchFunctionSubclass():
                 _check(name, sharded, args)
         with torch._C.DisableTorchFunctionSubclass():
@@ -60,7 +61,7 @@ class ShardParameter(nn.Parameter):
     """This rank's elements of a parameter, in the dtype of the optimizer's state; none if the parameter is frozen.
 
     One dimension after the other, in a shape of as many dimensions as the parameter's: (elements, 1, ...). Its gradient is there
-    after a backward pass: who reads it first, an optimizer for example, synchronizes those of all parameters.
+    after a backward pass: the first read, by an optimizer for example, synchronizes the gradients of all parameters.
     """
 
     __torch_function__ = Shard.__torch_function__
@@ -80,8 +81,30 @@ class ShardParameter(nn.Parameter):
 
     @data.setter
     def data(self, value) -> None:
-        raise RuntimeError(f"parameter {self.entry.name} is sharded: its type, device and memory are fixed; convert the model first, then "
-                           "shard it")
+        if value is not self:  # as of to("cpu")
+            raise RuntimeError(f"parameter {self.entry.name} is sharded: its type, device and memory are fixed; convert the model first, then "
+                               "shard it")
+
+    @property
+    def requires_grad(self) -> bool:
+        return super().requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> ShardParameter:
+        """Until it is True again, the parameter gets no gradients."""
+        if requires_grad and not self.entry.trainable:
+            raise RuntimeError(f"parameter {self.entry.name} was frozen when the model was sharded, so it has no memory to be trained: let it "
+                               "require a gradient first, then shard the model")
+        return super().requires_grad_(requires_grad)
+
+    def register_hook(self, *_, **__):
+        raise RuntimeError(f"a hook of parameter {self.entry.name} would never run, since the parameter is sharded: read grad after the backward "
+                           "pass, or use a hook of its module")
+
+    register_post_accumulate_grad_hook = register_hook
 
 
 class SpentGradient(torch.Tensor):
@@ -132,7 +155,7 @@ def _check(name: str, sharded, args) -> None:
     entry = sharded.entry
     if name in _NOT_ELEMENT_WISE:
         raise TypeError(f"{name}() needs all of parameter {entry.name}, and this rank has {sharded.numel()} of its {entry.count} elements. In "
-                        "a forward pass parameters are whole; norms are those of the whole; clip_grad_norm_ works")
+                        "a forward pass parameters are whole; norms are computed over all ranks; clip_grad_norm_ works")
     for each in args:
         if isinstance(each, torch.Tensor) and each.dim() > 0 and each.shape != sharded.shape:
             raise TypeError(f"{name}() combines this rank's shard of parameter {entry.name} with a tensor of another shape, "
@@ -152,6 +175,14 @@ def _norm(name: str, tensor, ord=2, dim=None, keepdim=False, **kwargs):
     return tuple(norms) if isinstance(tensor, (list, tuple)) else norms[0]
 
 
+def _unscale(gradients: Sequence, found: torch.Tensor, scale: torch.Tensor) -> None:
+    """For a GradScaler: multiplies the gradients by `scale`, and sets `found` to 1 if one of them is not finite, on any rank: collective."""
+    owner = gradients[0].owner
+    with torch._C.DisableTorchFunctionSubclass():
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
+        owner.agree_on_largest(found)
+
+
 def element_wise(kind: type[Optimizer]) -> type[Optimizer]:
     """Says that an optimizer updates every element by itself, so that it may work on shards. Can be used as a decorator."""
     _ELEMENT_WISE.add(kind)
@@ -167,7 +198,7 @@ def _check_optimizer(optimizer: Optimizer, args, kwargs) -> None:
             if isinstance(parameter, ShardParameter) and type(optimizer) not in _ELEMENT_WISE:
                 raise TypeError(f"the optimizer {type(optimizer).__name__} is not known to work element by element, and parameter "
                                 f"{parameter.entry.name} is sharded: use one that is ({', '.join(sorted(each.__name__ for each in _ELEMENT_WISE))}), "
-                                "or say that yours is with paro.element_wise(its class)")
+                                "or declare yours with paro.element_wise(its class)")
 
 
 register_optimizer_step_pre_hook(_check_optimizer)

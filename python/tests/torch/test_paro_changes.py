@@ -1,0 +1,92 @@
+"""horing.torch.paro: models that are changed after they were sharded. Right, or an exception that names the parameter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
+
+from horing.torch import paro
+from names import needs_paro
+from paro_models import WIDTH, made
+from test_paro import close_to, on_nodes
+from test_paro_trouble import Layers, adam, as_alone, inputs_of, one_step
+
+pytestmark = needs_paro
+
+
+def test_parameters_that_freeze_and_thaw():
+    def run(net, optimizer, ranks):
+        one_step(net, optimizer, ranks, 0)
+        net.layers[0].requires_grad_(False)
+        net.layers[1][0].bias.requires_grad = False
+        one_step(net, optimizer, ranks, 1)
+        net.layers[:2].requires_grad_(True)
+        one_step(net, optimizer, ranks, 2)
+
+    as_alone(run, lambda: made(Layers, [0, 1, 3]), ("NNG", "GGG"))
+
+
+def test_gradients_of_gradients():
+    def run(net, optimizer, ranks):
+        for number in range(2):
+            optimizer.zero_grad()
+            total = 0
+            for rank in ranks:
+                inputs = inputs_of(number, rank).requires_grad_()
+                loss = net(inputs).square().mean()
+                slope, = torch.autograd.grad(loss, inputs, create_graph=True)
+                total += (loss + slope.square().sum()) / len(ranks)
+            total.backward()
+            optimizer.step()
+
+    as_alone(run, lambda: made(Layers, [0, 1, 3]), ("IIG", "GGG"))
+
+
+def test_parametrizations():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.Sequential(weight_norm(nn.Linear(WIDTH, WIDTH)), spectral_norm(nn.Linear(WIDTH, WIDTH)))
+
+        def forward(self, inputs):
+            return self.parts(inputs)
+
+    def body(rank, size):
+        alone, net = made(Net), paro.shard(made(Net), strategy="IIG")
+        for model in (alone, net):
+            for _ in range(2):
+                one_step(model, adam(model), [0])
+        close_to(net.state_dict(), alone.state_dict())
+
+    on_nodes(body)
+
+
+def test_changes_that_cannot_be_right_are_named():
+    def body(rank, size):
+        def refused(change, why):
+            net = paro.shard(made(Layers, [0, 1, 3]), strategy="IIG")
+            with pytest.raises(RuntimeError, match=why):
+                change(net)
+                net(inputs_of(0, rank))
+
+        def plain():
+            return nn.Parameter(torch.zeros(WIDTH, WIDTH).double())
+
+        refused(lambda net: setattr(net.layers[0][0], "weight", plain()), "parameter layers.0.0.weight was replaced or removed")
+        refused(lambda net: setattr(net.layers[0][0], "bias", None), "parameter layers.0.0.bias was replaced or removed")
+        refused(lambda net: net.layers[0][0].register_parameter("extra", plain()), "parameter extra of a Linear was added after")
+        refused(lambda net: net.layers.append(nn.Linear(1, 1)), "parameter weight of a Linear was added after")
+        refused(lambda net: torch.func.functional_call(net, {"layers.0.0.weight": plain()}, (inputs_of(0, 0),)),
+                "parameter layers.0.0.weight was replaced")
+        refused(lambda net: net.layers[2].requires_grad_(True), "parameter layers.2.0.weight was frozen when the model was sharded")
+        for hook in ("register_hook", "register_post_accumulate_grad_hook"):
+            refused(lambda net: getattr(net.layers[0][0].weight, hook)(lambda _: None), "a hook of parameter layers.0.0.weight would never run")
+        net = paro.shard(made(Layers, [0, 1, 3]), strategy="IIG")
+        assert net.to("cpu").double() is net
+        with pytest.raises(RuntimeError, match="parameter layers.0.0.weight is sharded: its type"):
+            net.float()
+        one_step(net, adam(net), [rank])
+
+    on_nodes(body)

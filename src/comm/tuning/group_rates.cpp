@@ -1,0 +1,125 @@
+#include "comm/tuning/group_rates.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/clock.h"
+#include "comm/communicator.h"
+#include "comm/tuning/calibration.h"
+
+namespace horing {
+
+namespace {
+
+// Of a group in a meeting, in each direction; fewer where these take longer than kMeetingUs.
+constexpr size_t kMostMeetingBytes = 512 << 10;
+constexpr size_t kLeastMeetingBytes = 64 << 10;
+constexpr int kMostMeetings = 6, kLeastMeetings = 3;
+constexpr double kMeetingUs = 20'000;         // of the slowest pair
+constexpr double kMostMeasuringUs = 150'000;  // after so long a large job begins no further round
+constexpr int kMostExchanges = 16;
+constexpr size_t kFirstMeetingBytes = 8;
+
+class RateMeasurement {
+ public:
+  explicit RateMeasurement(Communicator& communicator)
+      : communicator_(communicator),
+        map_(communicator.membership().job().map()),
+        rank_(communicator.membership().rank()),
+        rails_(static_cast<size_t>(map_.smallestGroup())),
+        output_(kMostMeetingBytes / rails_),
+        input_(output_.size()) {}
+
+  Result<std::vector<double>> run();
+
+ private:
+  int peerIn(int round) const;
+  Result<double> meet(int peer);
+  Status exchange(int peer, size_t bytes);
+  Result<std::vector<double>> ratesOfGroups(double mine);
+  double microsecondsSince(int64_t begun) const { return static_cast<double>(clock_.nowNs() - begun) / 1000; }
+
+  Communicator& communicator_;
+  const GroupMap& map_;
+  const int rank_;
+  const size_t rails_;
+  std::vector<std::byte> output_, input_;
+  SteadyClock clock_;
+};
+
+// The member of the other group with the same local index. Ranks of larger groups that have no counterpart take no part.
+int RateMeasurement::peerIn(int round) const {
+  const int partner = partnerOf(map_.groupOf(rank_), map_.groups(), round);
+  const int local = map_.localIndexOf(rank_);
+  if (partner < 0 || local >= map_.smallestGroup()) return -1;
+  return map_.members(partner)[static_cast<size_t>(local)];
+}
+
+Status RateMeasurement::exchange(int peer, size_t bytes) {
+  const std::array<Transfer, 2> both{
+      Transfer{
+          .direction = Transfer::Direction::kReceive, .peer = peer, .output = input_.data(), .bytes = bytes},
+      Transfer{
+          .direction = Transfer::Direction::kSend, .peer = peer, .input = output_.data(), .bytes = bytes}};
+  return communicator_.exchange(both);
+}
+
+// Bytes per microsecond of this rank; 0 without a peer. The first exchange makes the link, the second tells what lasts long enough.
+Result<double> RateMeasurement::meet(int peer) {
+  const auto timed = [&](size_t bytes, int times) -> Result<double> {
+    const int64_t begun = clock_.nowNs();
+    for (int i = 0; peer >= 0 && i < times; ++i) HORING_TRY(exchange(peer, bytes));
+    return std::max(microsecondsSince(begun), 1.0);
+  };
+  HORING_TRY(timed(kFirstMeetingBytes, 1).status());
+  const size_t least = kLeastMeetingBytes / rails_;
+  HORING_ASSIGN(const double least_us, timed(least, 1));
+  HORING_ASSIGN(const double slowest_us, mostOfAll(communicator_, least_us));
+  const double wanted = kMeetingUs / slowest_us;  // so often the least
+  const double larger = std::clamp(wanted, 1.0, static_cast<double>(kMostMeetingBytes / kLeastMeetingBytes));
+  const auto bytes = static_cast<size_t>(static_cast<double>(least) * larger);
+  const int times = static_cast<int>(std::clamp(wanted / larger, 1.0, double{kMostExchanges}));
+  HORING_ASSIGN(const double us, timed(bytes, times));
+  return peer < 0 ? 0 : static_cast<double>(bytes) * times / us;
+}
+
+Result<std::vector<double>> RateMeasurement::ratesOfGroups(double mine) {
+  HORING_ASSIGN(const std::vector<double> all, numbersOfAll(communicator_, mine));
+  std::vector<double> rates(static_cast<size_t>(map_.groups()));
+  for (int rank = 0; rank < map_.ranks(); ++rank)
+    rates[static_cast<size_t>(map_.groupOf(rank))] += all[static_cast<size_t>(rank)];
+  return rates;
+}
+
+Result<std::vector<double>> RateMeasurement::run() {
+  if (map_.groups() < 3) return std::vector<double>();
+  // Spread over all rounds: neighbours of slow groups, which are often numbered one after the other, do not meet them only.
+  const int all = map_.groups() - 1 + map_.groups() % 2, rounds = std::min(kMostMeetings, all);
+  const int64_t begun = clock_.nowNs();
+  double best = 0;
+  for (int round = 0; round < rounds; ++round) {
+    HORING_ASSIGN(const double rate, meet(peerIn(round * all / rounds)));
+    best = std::max(best, rate);
+    HORING_ASSIGN(const double spent_us, mostOfAll(communicator_, microsecondsSince(begun)));
+    if (spent_us > kMostMeasuringUs && round + 1 >= kLeastMeetings && rounds < all) break;
+  }
+  return ratesOfGroups(best);
+}
+
+}  // namespace
+
+// All but the last stand on a circle and meet across it; an odd one out meets the last.
+int partnerOf(int group, int groups, int round) {
+  const int circle = groups - 1 + groups % 2;
+  if (group == circle) return round * ((circle + 1) / 2) % circle;
+  const int partner = (round - group + circle) % circle;
+  if (partner != group) return partner;
+  return groups % 2 == 0 ? circle : -1;
+}
+
+Result<std::vector<double>> measureGroupRates(Communicator& communicator) {
+  return RateMeasurement(communicator).run();
+}
+
+}  // namespace horing

@@ -1,0 +1,20 @@
+#pragma once
+// How fast the links of each group to other groups are, compared with each other.
+#include <vector>
+
+#include "base/status.h"
+
+namespace horing {
+
+class Communicator;
+
+// Collective; nothing else may run on the communicator. In bytes per microsecond, by group; empty for fewer than three groups. Groups meet in
+// pairs, all at once, several times with different partners: a pair is as fast as its slower group, so the fastest meeting counts. Takes
+// some 0.2 s from 100 Mbit/s on, and longer over slower links. Errors: the communicator's.
+Result<std::vector<double>> measureGroupRates(Communicator& communicator);
+
+// The partner of `group` in a round of pairs, in which no group is in two pairs; -1: none. In `groups` rounds (groups - 1 if their number is
+// even) each meets every other.
+int partnerOf(int group, int groups, int round);
+
+}  // namespace horing

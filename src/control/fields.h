@@ -1,0 +1,94 @@
+#pragma once
+// One description of a struct's fields for encoding and decoding. A function fields(wire, value) names each field once; `wire` is a
+// FieldWriter and `value` const, or a FieldReader that fills it. So the two directions cannot differ.
+//
+// The function names the fields by a structured binding of all members: a new member without a description does not compile.
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "control/wire.h"
+
+namespace horing {
+
+// Constrains the `value` of a description to T, const when it is written.
+template <typename Value, typename... Structs>
+concept Is = (std::same_as<std::remove_const_t<Value>, Structs> || ...);
+
+class FieldWriter {
+ public:
+  // Integers and enumerations, each in as many bytes as it has.
+  void numbers(const auto&... values) { (number(values), ...); }
+  void raw(std::span<const std::byte> bytes) { out_.raw(bytes); }
+  // Preceded by their lengths.
+  void blob(const std::vector<std::byte>& bytes, size_t) { out_.blob(bytes); }
+  void text(const std::string& value, size_t limit) { out_.text(value, limit); }
+  template <typename Item>
+  void list(const std::vector<Item>& items, size_t, auto&& describe) {
+    number(static_cast<uint32_t>(items.size()));
+    for (const Item& item : items) describe(item);
+  }
+  // A condition on the fields before that the receiver checks.
+  void require(bool) {}
+
+  std::vector<std::byte> take() { return out_.take(); }
+
+ private:
+  template <typename Number>
+  void number(const Number& value) {
+    if constexpr (std::is_enum_v<Number>)
+      out_.number(static_cast<std::underlying_type_t<Number>>(value));
+    else
+      out_.number(value);
+  }
+
+  WireWriter out_;
+};
+
+// Decodes untrusted bytes: it fails if a field does not fit, exceeds its limit or violates a condition.
+class FieldReader {
+ public:
+  explicit FieldReader(std::span<const std::byte> bytes) : in_(bytes) {}
+
+  void numbers(auto&... values) { (number(values), ...); }
+  void raw(std::span<std::byte> bytes) {
+    const std::span<const std::byte> read = in_.raw(bytes.size());
+    std::copy(read.begin(), read.end(), bytes.begin());
+  }
+  void blob(std::vector<std::byte>& bytes, size_t limit) {
+    const std::span<const std::byte> read = in_.blob(limit);
+    bytes.assign(read.begin(), read.end());
+  }
+  void text(std::string& value, size_t limit) { value = in_.text(limit); }
+  // The list grows while it is read, so a false count allocates nothing.
+  template <typename Item>
+  void list(std::vector<Item>& items, size_t most, auto&& describe) {
+    const auto count = in_.number<uint32_t>();
+    require(count <= most);
+    for (uint32_t i = 0; i < count && !failed(); ++i) describe(items.emplace_back());
+  }
+  void require(bool is_so) { is_bad_ = is_bad_ || !is_so; }
+
+  // All fields were there and valid, and no bytes are left.
+  bool complete() const { return !is_bad_ && in_.complete(); }
+
+ private:
+  template <typename Number>
+  void number(Number& value) {
+    if constexpr (std::is_enum_v<Number>)
+      value = static_cast<Number>(in_.number<std::underlying_type_t<Number>>());
+    else
+      value = in_.number<Number>();
+  }
+  bool failed() const { return is_bad_ || in_.failed(); }
+
+  WireReader in_;
+  bool is_bad_ = false;
+};
+
+}  // namespace horing

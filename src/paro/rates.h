@@ -1,0 +1,13 @@
+#pragma once
+// The time that collectives of strategies take here, as measured.
+#include "base/status.h"
+#include "horing/paro.h"
+
+namespace horing::paro {
+
+// See horingParoMeasure.
+Result<horingParoRates_t> measureRates(horingComm_t comm, size_t bytes);
+// See horingParoGetSeconds.
+double secondsOf(const horingParoEstimate_t& estimate, int vectors, const horingParoRates_t& rates);
+
+}  // namespace horing::paro

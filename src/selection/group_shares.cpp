@@ -1,0 +1,55 @@
+#include "selection/group_shares.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace horing {
+
+namespace {
+
+// Integers, so that all ranks compute the same parts, whatever processors they have.
+constexpr int64_t kFullRate = 1000;
+constexpr double kEqualRates = 1.2;
+
+// In 1 / kFullRate of the largest. Differences of a fifth are noise, or no reason to give a group less.
+std::vector<int64_t> countedRates(std::span<const double> rates) {
+  const double most = *std::max_element(rates.begin(), rates.end());
+  std::vector<int64_t> counted(rates.size());
+  std::transform(rates.begin(), rates.end(), counted.begin(), [&](double rate) -> int64_t {
+    if (rate * kEqualRates >= most) return kFullRate;
+    return std::max<int64_t>(std::llround(rate * kFullRate / most), 1);
+  });
+  return counted;
+}
+
+}  // namespace
+
+Shares sharesByRate(std::span<const double> rates) {
+  if (rates.size() <= 2) return {};
+  const std::vector<int64_t> counted = countedRates(rates);
+  std::vector<int64_t> ascending = counted;
+  std::sort(ascending.begin(), ascending.end());
+  if (ascending.front() == kFullRate) return {};
+  const auto others = static_cast<int64_t>(rates.size()) - 2;
+  // Groups leave from the slowest on, until the slowest that is left has a share. T = D (others + left) / sum.
+  auto left = static_cast<int64_t>(rates.size());
+  int64_t sum = std::accumulate(ascending.begin(), ascending.end(), int64_t{0});
+  for (const int64_t slowest : ascending) {
+    if ((others + left) * slowest >= sum) break;
+    sum -= slowest;
+    --left;
+  }
+  std::vector<int32_t> parts(rates.size());
+  std::transform(counted.begin(), counted.end(), parts.begin(), [&](int64_t rate) {
+    const int64_t share = std::max<int64_t>((others + left) * rate - sum, 0);
+    return static_cast<int32_t>(share * Shares::kWhole / (sum * others));
+  });
+  // Rounding leaves something over.
+  *std::max_element(parts.begin(), parts.end()) +=
+      Shares::kWhole - std::accumulate(parts.begin(), parts.end(), 0);
+  return Shares(std::move(parts));
+}
+
+}  // namespace horing

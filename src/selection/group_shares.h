@@ -1,0 +1,22 @@
+#pragma once
+// The part of an all-reduce's vector that each group reduces (ho_shares), where the links of groups differ in speed.
+//
+// M groups at rates b, D bytes, direct exchange between groups: a group that reduces the share w of the vector sends (1-w)D for the other
+// groups to reduce and (M-1)wD of results, and receives as much: (1 + (M-2)w)D. No group waits for another if all take the same time T:
+//
+//   1 + (M-2)w = T b / D,  the sum of w = 1:  T = 2(M-1)D / (sum of b)
+//
+// A group with b < D/T would have a negative share. It reduces nothing: it sends its vector and receives the result, D each way in D/b, which
+// no algorithm beats. The other groups divide the vector by the same rule. So an all-reduce takes max(D / least b, 2(M-1)D / (sum of b)),
+// where a ring takes 2(M-1)D / (M least b).
+#include <span>
+
+#include "schedule/shares.h"
+
+namespace horing {
+
+// Rates are in any one unit and above 0. Rates of at least 1/1.2 of the largest count as the largest. Empty if all do, or there are
+// fewer than three groups: then equal shares are as good.
+Shares sharesByRate(std::span<const double> rates);
+
+}  // namespace horing

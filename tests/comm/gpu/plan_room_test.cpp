@@ -1,0 +1,153 @@
+#include "comm/gpu/plan_room.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "engine/cuda/arena.h"
+#include "engine/cuda/bound_plan.h"
+#include "engine/cuda/queue.h"
+
+namespace horing {
+namespace {
+
+constexpr cuda::QueueShape kQueues{5, 4096};
+constexpr size_t kPlenty = size_t{1} << 40;
+
+// That of a rank's GPU.
+class RankMemory final : public cuda::Memory {
+ public:
+  Result<std::byte*> allocate(size_t bytes) override { return arena_.allocate(bytes); }
+  size_t used() const override { return arena_.used(); }
+  Status rewind(size_t used) override {
+    arena_.rewind(used);
+    return {};
+  }
+  Status write(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+  Status read(void* to, const void* from, size_t bytes) override { return write(to, from, bytes); }
+  size_t bytes() const override { return arena_.bytes(); }
+
+ private:
+  static constexpr size_t kBytes = size_t{32} << 20;
+  const std::unique_ptr<std::byte[]> memory_{new std::byte[kBytes]};
+  cuda::Arena arena_{memory_.get(), kBytes, "here"};
+};
+
+// As a team has them: to other ranks, whose queues have their place, and between lanes, which take memory.
+class RankPorts final : public cuda::PortSource {
+ public:
+  explicit RankPorts(RankMemory& memory) : memory_(memory) {}
+  Result<cuda::Port*> port(const cuda::PortName& name, int32_t part) override {
+    const bool is_own = name.queue >= 0;
+    const auto keyOf = [&](bool sends) {
+      return std::tuple(sends, is_own ? -1 : name.position, is_own ? -1 : name.channel, name.queue, part);
+    };
+    auto& known = ports_[keyOf(name.sends())];
+    if (known) return known;
+    cuda::Queue queue;
+    if (is_own) {
+      HORING_ASSIGN(queue, cuda::makeQueue(kQueues, memory_, memory_));
+      HORING_ASSIGN(ports_[keyOf(!name.sends())],
+                    cuda::place(memory_, std::span<const cuda::Port>(&queue.send, 1)));
+    }
+    HORING_ASSIGN(known, cuda::place(memory_, std::span<const cuda::Port>(&queue.receive, 1)));
+    return known;
+  }
+  Result<cuda::Activity*> activity(size_t more) override {
+    blocks += more;
+    return nullptr;
+  }
+
+  size_t blocks = 0;
+
+ private:
+  RankMemory& memory_;
+  std::map<std::tuple<bool, int32_t, int32_t, int32_t, int32_t>, cuda::Port*> ports_;
+};
+
+struct PlanBytes {
+  size_t bytes = 0, blocks = 0;  // of the rank that takes most
+  bool is_made = true;
+};
+
+PlanBytes bytesOfPlan(const std::vector<Schedule>& schedules, std::span<const int32_t> ranks, int32_t parts) {
+  PlanBytes taken;
+  for (const Schedule& schedule : schedules) {
+    RankMemory memory;
+    RankPorts ports(memory);
+    uint32_t abort = 0;
+    cuda::BoundPlanSettings settings;
+    settings.parts = parts;
+    taken.is_made =
+        taken.is_made && cuda::BoundPlan::make(schedule, settings, ranks, {}, &abort, memory, ports).ok();
+    taken.bytes = std::max(taken.bytes, memory.used());
+    taken.blocks = std::max(taken.blocks, ports.blocks);
+  }
+  return taken;
+}
+
+// No rank asks the others when this returns that all have room, so it must never do so too early.
+TEST(PlanRoom, ReckonsWithAllThatAPlanTakesOnAnyRank) {
+  int plans = 0;
+  for (const Shape& shape : {Shape{1, 2}, Shape{1, 5}, Shape{2, 4}, Shape{4, 2}})
+    for (const Algorithm& algorithm : algorithmCatalogue())
+      for (int number = 0; number < kCollectives; ++number) {
+        std::vector<int32_t> all(static_cast<size_t>(shape.ranks()));
+        std::iota(all.begin(), all.end(), 0);
+        std::vector<Schedule> schedules;
+        for (const int32_t position : all) {
+          auto schedule = buildSchedule(algorithm.name, static_cast<Collective>(number), shape, position, 0);
+          if (schedule.ok()) schedules.push_back(schedule.take());
+        }
+        if (schedules.size() != all.size()) continue;
+        for (const int32_t parts : {1, 7}) {
+          SCOPED_TRACE(std::string(algorithm.name) + " " + collectiveName(static_cast<Collective>(number)));
+          const auto fits = [&](size_t bytes, size_t told) {
+            return PlanRoom(bytes, told, cuda::queueBytes(kQueues)).take(schedules, all, parts);
+          };
+          const PlanBytes taken = bytesOfPlan(schedules, all, parts);
+          const size_t told = taken.blocks * sizeof(cuda::Activity);
+          EXPECT_FALSE(fits(taken.bytes - 1, kPlenty));
+          EXPECT_FALSE(fits(kPlenty, told - 1));
+          EXPECT_EQ(fits(2 * taken.bytes, told + 256), taken.is_made);
+          plans += taken.is_made ? 1 : 0;
+        }
+      }
+  EXPECT_GT(plans, 50);
+}
+
+// Queues between lanes, most of what some plans take, are there for the next one, too; and who once did not know knows no more.
+TEST(PlanRoom, IsLeftByPlansThatShareQueues) {
+  const Shape groups{4, 2};
+  std::vector<int32_t> all(static_cast<size_t>(groups.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<Schedule> schedules;
+  for (const int32_t position : all)
+    schedules.push_back(buildSchedule("ho_leaders", Collective::kReduceScatter, groups, position, 0).take());
+  int queues = 0;
+  for (const Schedule& schedule : schedules)
+    for (const cuda::ImageLane& lane : cuda::PlanImage::make(schedule, all, {}).lanes)
+      for (const cuda::PortName& port : lane.ports) queues += port.queue >= 0 ? 1 : 0;
+  ASSERT_GT(queues, 0);
+  const size_t of_one = bytesOfPlan(schedules, all, 1).bytes;
+  PlanRoom room(10 * of_one, kPlenty, cuda::queueBytes(kQueues));
+  int plans = 0;
+  while (room.take(schedules, all, 1)) ++plans;
+  EXPECT_GT(plans, 15);
+  EXPECT_LT(plans, 1000);
+  EXPECT_FALSE(room.take(schedules, all, 1));
+  EXPECT_FALSE(PlanRoom().take(schedules, all, 1));
+}
+
+}  // namespace
+}  // namespace horing

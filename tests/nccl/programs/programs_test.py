@@ -1,0 +1,203 @@
+"""Programs that others wrote for NCCL run on horing's libnccl.so.2, on memory of the host.
+
+usage: programs_test.py CXX LIBRARY_FOLDER REPOSITORY CACHE_FOLDER [GROUP...]      (./tools/dev test --clients)
+
+Groups: nccl-tests, examples, jacobi, python; all by default. Fetched into CACHE_FOLDER: their sources by git, NCCL's and CUDA's headers,
+MPICH and the Python clients by pip. CUDA's runtime is host_runtime.cpp. Of the programs' sources only what a CUDA compiler would
+translate is changed: launches of kernels, and one instruction. Exit code 1: a program failed; all are run.
+"""
+import concurrent.futures
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCES = {"nccl-tests": ("https://github.com/NVIDIA/nccl-tests", "a0b82b2260cf5152b9f8c061bbf7eaf0ba096432"),
+           "nccl": ("https://github.com/NVIDIA/nccl", "5067397c2676d5aed50042fc39e5c8ee96eb0027"),
+           "jacobi": ("https://github.com/NVIDIA/multi-gpu-programming-models", "9a600f5ea8f5e53614e30b7b36e9136107178dd8")}
+WHEELS = ["mpich==5.0.2", "nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37", "nvidia-cuda-cccl==13.3.5.0.6",
+          "nvidia-nccl-cu13==2.27.7", "nccl4py==0.6.0", "cuda-pathfinder", "numpy", "sglang==0.5.23"]
+PERF = ["all_reduce", "all_gather", "broadcast", "reduce_scatter", "reduce", "alltoall", "alltoallv", "scatter", "gather", "sendrecv",
+        "hypercube"]
+MOST_RANKS = 8
+OKAY = r"Out of bounds values : 0 OK"
+
+
+class Workshop:
+    """What programs are compiled with, and where they are put."""
+
+    def __init__(self, compiler, libraries, repository, cache):
+        self.compiler, self.libraries, self.repository = compiler, libraries, repository
+        self.cache, self.venv = cache, cache / "venv"
+        self.out = cache / "programs"
+        self.out.mkdir(parents=True, exist_ok=True)
+
+    def fetch_tools(self):
+        if not self.venv.exists():
+            subprocess.run([sys.executable, "-m", "venv", self.venv], check=True)
+        subprocess.run([self.venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", *WHEELS], check=True)
+        [self.packages] = self.venv.glob("lib/python*/site-packages")
+        runtime = self.out / "libcudart.so"
+        subprocess.run([self.compiler, *self.flags(), "-shared", "-fPIC", f"-I{self.repository}/include", HERE / "host_runtime.cpp",
+                        "-o", runtime, f"-L{self.libraries}", "-lhoring"], check=True)
+
+    def sources(self, name):
+        url, commit = SOURCES[name]
+        folder = self.cache / "sources" / name
+        if not folder.exists():
+            subprocess.run(["git", "clone", "--quiet", "--filter=blob:none", "--no-checkout", url, folder], check=True)
+        subprocess.run(["git", "-C", folder, "checkout", "--quiet", "--force", commit], check=True)
+        return folder
+
+    def flags(self):
+        headers = self.packages / "nvidia"
+        return ["-std=c++20", "-O1", "-w", "-DNCCL_OS_LINUX", "-isystem", headers / "cu13/include", f"-I{headers}/nccl/include",
+                f"-I{self.venv}/include", f"-I{HERE}", "-include", HERE / "host_kernels.h"]
+
+    def program(self, name, files, *options):
+        """Compiles and links; files already translated."""
+        made = self.out / name
+        inputs = [word for file in files for word in ("-x", "c++", file)]
+        subprocess.run([self.compiler, *self.flags(), *options, *inputs, "-x", "none", "-o", made, f"-L{self.out}", f"-L{self.libraries}",
+                        f"-L{self.venv}/lib", "-lcudart", "-lnccl", "-lhoring", "-lmpi", "-pthread"], check=True)
+        return made
+
+    def objects(self, name, files, *options):
+        """Kept for the next run, if that compiles the same in the same way."""
+        words = [self.compiler, *self.flags(), *options, SOURCES[name], WHEELS, (HERE / "host_kernels.h").read_text()]
+        folder = self.out / f"{name}-{hashlib.sha256(repr(words).encode()).hexdigest()[:16]}"
+        folder.mkdir(exist_ok=True)
+
+        def compile_one(file):
+            made = folder / (file.name + ".o")
+            if not made.exists():
+                subprocess.run([self.compiler, *self.flags(), *options, "-x", "c++", "-c", file, "-o", made], check=True)
+            return made
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            return dict(zip((file.stem for file in files), pool.map(compile_one, files)))
+
+    def link(self, name, objects):
+        made = self.out / name
+        subprocess.run([self.compiler, *objects, "-o", made, f"-L{self.out}", f"-L{self.libraries}", f"-L{self.venv}/lib", "-lcudart",
+                        "-lnccl", "-lhoring", "-lmpi", "-pthread"], check=True)
+        return made
+
+    def processes(self, ranks):
+        return [self.venv / "bin/mpiexec", "-n", str(ranks)] if ranks > 1 else []
+
+
+def for_host(folder):
+    """Turns launches of kernels, the addresses by which cudaLaunchKernel finds them, and PTX, into calls of host_kernels.h."""
+    for file in [*folder.rglob("*.cu"), *folder.rglob("*.h")]:
+        text = file.read_text()
+        changed = re.sub(r"\(void const\*\)&(\w+<[^;]*>);", r"hostKernel(&\1);", text)
+        changed = re.sub(r"(\w+(?:<[^<>;]*>)?)<<<(.*?)>>>\(", r"onHost(\1, \2)(", changed)
+        changed = re.sub(r'asm volatile\("red.global.add.u64 \[%0\],%1;" :: "l"\((\w+)\), "l"\((\w+)\) : "memory"\)',
+                         r"atomicAdd(\1, static_cast<int64_t>(\2))", changed)
+        if changed != text:
+            file.write_text(changed)
+
+
+class Tally:
+    """What ran, and what failed."""
+
+    def __init__(self, shop):
+        self.ran, self.failed = 0, []
+        self.environment = {**os.environ, "HORING_CACHE_DIR": "off", "LD_LIBRARY_PATH": f"{shop.out}:{shop.libraries}:{shop.venv}/lib"}
+
+    def run(self, command, wanted, limit_s=120, **variables):
+        words = [str(word) for word in command]
+        self.ran += 1
+        program = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                   env={**self.environment, **variables})
+        try:
+            output, errors = program.communicate(timeout=limit_s)
+            text = output + errors
+            good = program.returncode == 0 and re.search(wanted, output) and not re.search(r"(?i)verification failed|incorrect", text)
+        except subprocess.TimeoutExpired as late:
+            os.killpg(program.pid, signal.SIGKILL)  # its ranks, too
+            program.wait()
+            good, text = False, f"no end after {limit_s} s\n{late.stdout}"
+        if not good:
+            self.failed.append(" ".join(words))
+            print("FAILED:", " ".join(words), "\n", text[-2000:], flush=True)
+
+
+def try_nccl_tests(shop, tally):
+    folder = shop.sources("nccl-tests")
+    for_host(folder)
+    files = [*sorted(folder.glob("src/*.cu")), folder / "src/timer.cc", folder / "os/linux.cc", folder / "verifiable/verifiable.cu"]
+    made = shop.objects("nccl-tests", files, "-DMPI_SUPPORT", f"-I{folder}/os", f"-I{folder}/verifiable", f"-I{folder}/src")
+    shared = [made[name] for name in ("common", "util", "timer", "linux", "verifiable")]
+    for name in PERF:
+        program = shop.link(f"{name}_perf", [made[name], *shared])
+        for ranks in range(1, MOST_RANKS + 1):
+            for command in ([program, "-g", ranks], [program, "-t", ranks], [*shop.processes(ranks), program, "-g", "1"]):
+                # Its steps need each other's results, and -g has them in one group: github.com/NVIDIA/nccl-tests/issues/356.
+                if name != "hypercube" or ranks < 3 or command[1] != "-g":
+                    tally.run([*command, "-b", "8", "-e", "1M", "-f", "32", "-n", "2", "-w", "1"], OKAY)
+    every = [shop.out / "all_reduce_perf", "-b", "1K", "-e", "64K", "-f", "64", "-n", "2", "-w", "1"]
+    for op in ("sum", "prod", "max", "min", "avg"):
+        tally.run([*every, "-d", "all", "-o", op, "-g", "4"], OKAY)
+    for kind in ("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16", "f8e4m3"):
+        # Not f8e5m2: nccl-tests divides by zero for it, which only a GPU forgives.
+        tally.run([*every, "-d", kind, "-o", "mulsum", "-g", "4"], OKAY)
+    for options in (["-t", "2", "-g", "2", "-R", "1"], ["-g", "4", "-R", "2"], ["-g", "3", "-z", "1"], ["-g", "4", "-p", "1", "-t", "2"]):
+        tally.run([*every, *options], OKAY)
+
+
+def try_examples(shop, tally):
+    examples = shop.sources("nccl") / "docs/examples"
+    common = ["-I", examples / "common/include"]
+    for main in sorted(examples.glob("0[1-5]_*/*/c/main.cc")):
+        name = "example_" + "_".join(part[:2] for part in main.parts[-4:-2])
+        with_mpi = "mpi" in main.parts[-3]
+        two_gpus = main.parts[-4].startswith("02")  # it has 4 GiB for each
+        if two_gpus and os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGESIZE") < 10 << 30:
+            print(f"SKIPPED: {main} needs 10 GiB of free memory", flush=True)
+            continue
+        program = shop.program(name, [main, examples / "common/src/utils.cc"], *common, *(["-DMPI_SUPPORT"] if with_mpi else []))
+        tally.run([*(shop.processes(4) if with_mpi else []), program],
+                  r"SUCCESS|Success|completed successfully|verified correctly|cleaned up properly",
+                  **({"HOST_GPUS": "2"} if two_gpus else {}))
+
+
+def try_jacobi(shop, tally):
+    folder = shop.sources("jacobi")
+    for_host(folder)
+    for variant in ("nccl", "nccl_overlap"):
+        program = shop.program(f"jacobi_{variant}", [folder / variant / "jacobi.cpp", folder / variant / "jacobi_kernels.cu"])
+        for ranks in (1, 2, 3, 4, 8):
+            tally.run([*shop.processes(ranks), program, "-nx", "256", "-ny", "256", "-niter", "100"], r"Num GPUs: \d+")
+
+
+def try_python(shop, tally):
+    for client in ("sglang", "nccl4py"):
+        for ranks in (1, 2, 4, 8):
+            tally.run([shop.venv / "bin/python", "-B", HERE / "python_clients.py", client, shop.libraries, ranks],
+                      f"{client}: {ranks} ranks passed")
+
+
+GROUPS = {"nccl-tests": try_nccl_tests, "examples": try_examples, "jacobi": try_jacobi, "python": try_python}
+
+
+def main():
+    shop = Workshop(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]).resolve())
+    shop.fetch_tools()
+    failed = 0
+    for name in sys.argv[5:] or GROUPS:
+        tally, begin = Tally(shop), time.monotonic()
+        GROUPS[name](shop, tally)
+        failed += len(tally.failed)
+        print(f"{name}: {tally.ran - len(tally.failed)} of {tally.ran} runs passed, {time.monotonic() - begin:.0f} s", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
