@@ -63,7 +63,8 @@ TEST(StoppedRoot, DropsNobodyForTheTimeInWhichItWasStopped) {
                          maxRankMessageBytes());
   ASSERT_TRUE(channel.progress().ok());
   item = {channel.fd(), POLLIN, 0};
-  ASSERT_EQ(::poll(&item, 1, 20'000), 1) << "it answers, so its patience has begun";
+  // It answers, so its patience has begun. A quick answer is read by progress() already.
+  ASSERT_TRUE(channel.proven() || ::poll(&item, 1, 20'000) == 1);
   root.stop();
   std::this_thread::sleep_for(std::chrono::milliseconds(kHandshakeMs + 500));
   root.goOn();
