@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -53,6 +54,7 @@ JobWindow JobWindow::open() {
 bool JobWindow::admit() {
   for (size_t tried = 0; valid() && tried < kMostVisitors; ++tried) {
     Fd visitor(::accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    starved_ = !visitor.valid() && (errno == EMFILE || errno == ENFILE);
     if (!visitor.valid()) break;
     ucred who{};
     socklen_t length = sizeof who;

@@ -29,6 +29,8 @@ class JobWindow {
   bool valid() const { return listener_.valid(); }
   // Takes those that have come to ask, if they are of this user or root. Whether anybody waits for an answer.
   bool admit();
+  // Whether the last visitor could not be taken, for lack of descriptors: it stays in the queue, and fd() readable.
+  bool isStarved() const { return starved_; }
   // Answers all who wait.
   void answer(const std::string& text);
 
@@ -47,6 +49,7 @@ class JobWindow {
   std::unique_ptr<Place> place_;
   Fd listener_;
   std::vector<Fd> visitors_;
+  bool starved_ = false;
 };
 
 }  // namespace horing

@@ -245,7 +245,10 @@ void JoinedControl::tellPace(int64_t now_ns) {
 
 void JoinedControl::receiveVisitors(int64_t now_ns) {
   constexpr int64_t kPatienceNs = 1'000'000'000;
-  if (!window_.admit()) return;
+  const bool anybody = window_.admit();
+  // From then on it is looked at whenever the thread wakes for something else.
+  if (window_.isStarved()) watch_->remove(window_.fd());
+  if (!anybody) return;
   if (visitors_until_ns_ == INT64_MAX) {
     visitors_until_ns_ = beats() ? now_ns + kPatienceNs : now_ns;
     if (beats()) send(JobQuestion{});

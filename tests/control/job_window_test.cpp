@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -59,6 +60,21 @@ TEST(JobWindow, TurnsAwayThoseThatAreTooMany) {
   for (const Fd& visitor : visitors) EXPECT_EQ(::read(visitor.get(), &part, 1), 1);
   visitors.push_back(visitorOf(window));
   EXPECT_TRUE(window.admit()) << "there is room again";
+}
+
+TEST(JobWindow, SaysThatItLacksDescriptors) {
+  JobWindow window = JobWindow::open();
+  ASSERT_TRUE(window.valid());
+  const Fd visitor = visitorOf(window);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_FALSE(window.admit());
+  EXPECT_TRUE(window.isStarved());
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(window.admit());
+  EXPECT_FALSE(window.isStarved());
 }
 
 }  // namespace
