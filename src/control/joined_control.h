@@ -110,6 +110,7 @@ class JoinedControl final : public Control {
   Status handleGathered(GatheredMessage& gathered);
   void answer(const CallInquiry& inquiry);
   void answer(const StateInquiry& inquiry);
+  Deadline judgedBy(Deadline deadline) const;
   template <typename Predicate>
   Status waitUntil(Lock& lock, Deadline deadline, const char* what, Predicate done);
   std::string rootName() const;

@@ -474,11 +474,15 @@ TEST(StreamErrors, AbortEndsAWaitForRoom) {
   const Setting timeout("HORING_TIMEOUT_MS", "60000");
   std::promise<void> release;
   FullQueue queue([released = release.get_future().share()](FullQueue&) { released.wait(); });
+  std::promise<void> calls;
   std::thread waits([&] {
+    calls.set_value();
     EXPECT_HORING(queue.issue());
     release.set_value();
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that it waits already, as a rule
+  calls.get_future().wait();
+  // So that it is in the call. One that came later would be refused.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100 * horing::test::kSlowdown));
   EXPECT_HORING(horingCommAbort(queue.alone));
   queue.alone = nullptr;
   waits.join();
