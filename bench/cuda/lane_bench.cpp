@@ -61,11 +61,11 @@ int32_t partsFor(int32_t ranks, int32_t lanes) {
   return std::clamp(resident / (ranks * lanes), 1, cuda::kMaxParts);
 }
 
-int32_t lanesOf(const std::string& algorithm, Collective collective, Shape shape) {
+int32_t lanesOf(const std::string& algorithm, Collective collective, const Shape& shape) {
   return static_cast<int32_t>(must(buildSchedule(algorithm, collective, shape, 0)).lanes.size());
 }
 
-test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collective, Shape shape,
+test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collective, const Shape& shape,
                                  Room room) {
   test::GpuWorldOptions options;
   options.algorithm = algorithm;
@@ -101,7 +101,7 @@ double leastBytes(Collective collective, size_t bytes, int ranks) {
   return ranks * (collective == Collective::kAllReduce ? 2 * all : all + own);
 }
 
-void benchCollective(const std::string& algorithm, Collective collective, Shape shape, Room room) {
+void benchCollective(const std::string& algorithm, Collective collective, const Shape& shape, Room room) {
   const int ranks = shape.ranks();
   const size_t most = 256 * kMiB / sizeof(float);
   const test::GpuWorldOptions options = optionsFor(algorithm, collective, shape, room);

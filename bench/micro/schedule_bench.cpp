@@ -16,7 +16,7 @@ Shape shapeOf(const benchmark::State& state) {
   return {static_cast<int32_t>(state.range(0)), static_cast<int32_t>(state.range(1))};
 }
 
-std::vector<Schedule> buildAll(const char* algorithm, Shape shape) {
+std::vector<Schedule> buildAll(const char* algorithm, const Shape& shape) {
   std::vector<Schedule> all;
   for (int32_t position = 0; position < shape.ranks(); ++position)
     all.push_back(buildSchedule(algorithm, Collective::kAllReduce, shape, position).take());

@@ -115,8 +115,8 @@ const Algorithm* findAlgorithm(std::string_view name) {
   return nullptr;
 }
 
-Result<Schedule> buildSchedule(std::string_view name, Collective collective, Shape shape, int32_t position,
-                               int32_t root) {
+Result<Schedule> buildSchedule(std::string_view name, Collective collective, const Shape& shape,
+                               int32_t position, int32_t root) {
   const Algorithm* algorithm = findAlgorithm(name);
   if (!algorithm)
     return makeStatus(Code::kInvalidArgument, "there is no algorithm '%.*s'", static_cast<int>(name.size()),

@@ -12,29 +12,29 @@
 namespace horing {
 
 namespace {
-Schedule flat(Collective collective, Shape shape, int32_t position, Pattern pattern) {
+Schedule flat(Collective collective, const Shape& shape, int32_t position, Pattern pattern) {
   const Level all{shape.ranks(), pattern};
   return buildNest(collective, {&all, 1}, position);
 }
 }  // namespace
 
-Schedule buildRing(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildRing(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   return flat(collective, shape, position, Pattern::kRing);
 }
 
-Schedule buildSerialRing(Collective collective, Shape shape, int32_t position, int32_t root) {
+Schedule buildSerialRing(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   return inOneLane(buildRing(collective, shape, position, root));
 }
 
-Schedule buildDirect(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildDirect(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   return flat(collective, shape, position, Pattern::kDirect);
 }
 
-Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildHalvingDoubling(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   return flat(collective, shape, position, Pattern::kHalving);
 }
 
-Schedule buildDoubling(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildDoubling(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   return flat(collective, shape, position, Pattern::kDoubling);
 }
 

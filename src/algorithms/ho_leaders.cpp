@@ -29,7 +29,7 @@ namespace {
 
 class Leaders {
  public:
-  Leaders(Shape shape, int32_t position)
+  Leaders(const Shape& shape, int32_t position)
       : shape_(shape), me_(position), leader_(position / shape.members * shape.members) {}
 
   Schedule allReduce() const {
@@ -284,13 +284,14 @@ class Leaders {
 
 }  // namespace
 
-Schedule buildHoLeaders(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildHoLeaders(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   const Leaders leaders(shape, position);
   if (collective == Collective::kAllReduce) return leaders.allReduce();
   return collective == Collective::kReduceScatter ? leaders.reduceScatter() : leaders.allGather();
 }
 
-Schedule buildHoLeadersSplit(Collective /*collective*/, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildHoLeadersSplit(Collective /*collective*/, const Shape& shape, int32_t position,
+                             int32_t /*root*/) {
   return Leaders(shape, position).splitAllReduce();
 }
 

@@ -27,8 +27,8 @@
 namespace horing {
 
 namespace {
-Schedule nested(Collective collective, Shape shape, int32_t position, std::array<Pattern, 2> rail_and_group,
-                int32_t root = 0) {
+Schedule nested(Collective collective, const Shape& shape, int32_t position,
+                std::array<Pattern, 2> rail_and_group, int32_t root = 0) {
   const auto nest = [&](int32_t members, int32_t at) {
     const Level levels[] = {{shape.groups, rail_and_group[0]}, {members, rail_and_group[1]}};
     return buildNest(collective, levels, at, root);
@@ -44,33 +44,33 @@ Schedule nested(Collective collective, Shape shape, int32_t position, std::array
 }
 }  // namespace
 
-Schedule buildHoRing(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildHoRing(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kRing, Pattern::kRing});
 }
 
-Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildHoRingDirect(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kRing, Pattern::kDirect});
 }
 
-Schedule buildHoDirect(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildHoDirect(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kDirect, Pattern::kDirect});
 }
 
-Schedule buildHoShares(Collective collective, Shape shape, int32_t position, int32_t root) {
+Schedule buildHoShares(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   Schedule schedule = buildHoDirect(collective, shape, position, root);
   schedule.shares = shape.shares;
   return schedule;
 }
 
-Schedule buildHoOrdered(Collective collective, Shape shape, int32_t position, int32_t root) {
+Schedule buildHoOrdered(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   return nested(collective, shape, position, {Pattern::kOrdered, Pattern::kOrdered}, root);
 }
 
-Schedule buildHoHalving(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildHoHalving(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kHalving, Pattern::kDirect});
 }
 
-Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildHoDoubling(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kDoubling, Pattern::kDirect});
 }
 

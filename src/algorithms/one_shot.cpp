@@ -7,7 +7,7 @@
 
 namespace horing {
 
-Schedule buildOneShot(Collective /*collective*/, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildOneShot(Collective /*collective*/, const Shape& shape, int32_t position, int32_t /*root*/) {
   const int32_t n = shape.ranks();
   Schedule schedule;
   schedule.grid = {1, 1};

@@ -17,7 +17,7 @@ constexpr int32_t kPeersAtOnce = 6;
 static_assert(kPeersAtOnce <= kMaxLanes);
 }  // namespace
 
-Schedule buildPairwise(Collective /*collective*/, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildPairwise(Collective /*collective*/, const Shape& shape, int32_t position, int32_t /*root*/) {
   const int32_t n = shape.ranks(), me = position, lanes = std::clamp(n - 1, 1, kPeersAtOnce);
   Schedule schedule{.grid = {n, n}};
   for (int32_t number = 0; number < lanes; ++number) {

@@ -64,7 +64,7 @@ Schedule scheduleOf(const std::vector<int32_t>& others, int32_t last_access, con
 
 }  // namespace
 
-Schedule buildPeerWrite(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildPeerWrite(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   const std::vector<int32_t> others = othersOf(shape.ranks(), position);
   LaneBuilder data;
   BlockBuilder steps = data.once();
@@ -78,7 +78,7 @@ Schedule buildPeerWrite(Collective collective, Shape shape, int32_t position, in
   return scheduleOf(others, 0, data);
 }
 
-Schedule buildPeerRead(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+Schedule buildPeerRead(Collective collective, const Shape& shape, int32_t position, int32_t /*root*/) {
   const int32_t n = shape.ranks();
   const std::vector<int32_t> others = othersOf(n, position);
   LaneBuilder data;

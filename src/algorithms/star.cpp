@@ -77,7 +77,7 @@ Schedule reduceAndSpread(int32_t n, int32_t me) {
 
 }  // namespace
 
-Schedule buildStar(Collective collective, Shape shape, int32_t position, int32_t root) {
+Schedule buildStar(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   const int32_t n = shape.ranks();
   if (collective == Collective::kAllReduce) return reduceAndSpread(n, position);
   if (collective == Collective::kGather) return gatherToRoot(n, position, root);

@@ -89,22 +89,22 @@ Schedule treeOf(Tree tree, Collective collective, std::span<const int32_t> sizes
 
 }  // namespace
 
-Schedule buildChain(Collective collective, Shape shape, int32_t position, int32_t root) {
+Schedule buildChain(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   const int32_t sizes[] = {shape.ranks()};
   return treeOf(Tree::kChain, collective, sizes, position, root);
 }
 
-Schedule buildBinomial(Collective collective, Shape shape, int32_t position, int32_t root) {
+Schedule buildBinomial(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   const int32_t sizes[] = {shape.ranks()};
   return treeOf(Tree::kBinomial, collective, sizes, position, root);
 }
 
-Schedule buildHoChain(Collective collective, Shape shape, int32_t position, int32_t root) {
+Schedule buildHoChain(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   const int32_t sizes[] = {shape.members, shape.groups};
   return treeOf(Tree::kChain, collective, sizes, position, root);
 }
 
-Schedule buildHoBinomial(Collective collective, Shape shape, int32_t position, int32_t root) {
+Schedule buildHoBinomial(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   const int32_t sizes[] = {shape.members, shape.groups};
   return treeOf(Tree::kBinomial, collective, sizes, position, root);
 }

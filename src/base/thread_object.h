@@ -30,7 +30,7 @@ class ThreadObject {
   }
   static const pthread_key_t* endOfThread() {
     static pthread_key_t key;
-    static const bool made = ::pthread_key_create(&key, end) == 0;
+    static bool made = ::pthread_key_create(&key, end) == 0;
     return made ? &key : nullptr;
   }
 

@@ -27,12 +27,12 @@ std::string caseName(const testing::TestParamInfo<Case>& info) {
 
 class EveryAlgorithm : public testing::TestWithParam<Case> {
  protected:
-  void expectProven(Shape shape) {
+  void expectProven(const Shape& shape) {
     for (const int32_t root : rootsOf(GetParam().collective, shape.ranks())) expectProven(shape, root);
   }
 
  private:
-  void expectProven(Shape shape, int32_t root) {
+  void expectProven(const Shape& shape, int32_t root) {
     SCOPED_TRACE(testing::Message() << shape.groups << " x " << shape.members << ", root " << root);
     const std::vector<Schedule> all = buildAll(GetParam().algorithm, GetParam().collective, shape, root);
     ASSERT_EQ(all.size(), static_cast<size_t>(shape.ranks()));
@@ -66,7 +66,8 @@ TEST_P(EveryAlgorithm, IsProvenForAllRankCountsUpTo33) {
 INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, testing::ValuesIn(everyCase()), caseName);
 
 TEST(Catalogue, RefusesWhatItDoesNotHave) {
-  const auto message = [](std::string_view name, Collective collective, Shape shape, int32_t position) {
+  const auto message = [](std::string_view name, Collective collective, const Shape& shape,
+                          int32_t position) {
     return buildSchedule(name, collective, shape, position).status().message();
   };
   EXPECT_EQ(message("rong", Collective::kAllReduce, {1, 2}, 0), "there is no algorithm 'rong'");
@@ -87,7 +88,7 @@ TEST(Catalogue, RefusesMoreBlocksThanCanBeNumbered) {
 }
 
 TEST(Catalogue, RefusesStepsThatFoldTooManyRanks) {
-  const auto status = [](std::string_view name, Collective collective, Shape shape) {
+  const auto status = [](std::string_view name, Collective collective, const Shape& shape) {
     return buildSchedule(name, collective, shape, shape.ranks() - 1).status();
   };
   for (const auto& [name, collective] :

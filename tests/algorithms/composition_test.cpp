@@ -23,7 +23,7 @@ Steps unrolled(const Schedule& schedule, size_t lane) {
   return steps;
 }
 
-Schedule scheduleOf(const char* algorithm, Collective collective, Shape shape, int32_t position) {
+Schedule scheduleOf(const char* algorithm, Collective collective, const Shape& shape, int32_t position) {
   Result<Schedule> built = buildSchedule(algorithm, collective, shape, position);
   EXPECT_TRUE(built.ok()) << built.status().message();
   return built.ok() ? built.take() : Schedule();
@@ -32,7 +32,7 @@ Schedule scheduleOf(const char* algorithm, Collective collective, Shape shape, i
 struct Place {
   int32_t group = 0, index = 0;
 };
-Place placeOf(Shape shape, int32_t position) {
+Place placeOf(const Shape& shape, int32_t position) {
   return {position / shape.members, position % shape.members};
 }
 
@@ -56,7 +56,7 @@ Step withoutWait(Step step) {
 }
 
 // An outer lane is a ring of groups along the rail; of a reduction, it folds the group's partial where the ring has its input.
-Steps railOf(Collective collective, Shape shape, Place me, bool reduces) {
+Steps railOf(Collective collective, const Shape& shape, Place me, bool reduces) {
   const Schedule ring = scheduleOf("ring", collective, {1, shape.groups}, me.group);
   const bool is_all_reduce = collective == Collective::kAllReduce;
   Steps steps = unrolled(ring, is_all_reduce && !reduces ? 1 : 0);
@@ -71,7 +71,7 @@ Steps railOf(Collective collective, Shape shape, Place me, bool reduces) {
 
 // An inner lane is a ring of members for each row. It gathers what is in the output already, as all-reduce does; of a reduction, it
 // leaves the group's partial where the rail takes it.
-Steps rowOf(Collective collective, Shape shape, Place me, int32_t row) {
+Steps rowOf(Collective collective, const Shape& shape, Place me, int32_t row) {
   const bool gathers = collective == Collective::kAllGather;
   const Schedule ring = scheduleOf("ring", Collective::kAllReduce, {1, shape.members}, me.index);
   Steps steps = unrolled(ring, gathers ? 1 : 0);
@@ -86,7 +86,7 @@ Steps rowOf(Collective collective, Shape shape, Place me, int32_t row) {
 }
 
 // Rows as the outer ring comes to them: i-1, i-2, ..., i when it reduces, i, i-1, ..., i+1 when it gathers.
-std::vector<int32_t> rowsOf(Shape shape, int32_t group, bool reduces) {
+std::vector<int32_t> rowsOf(const Shape& shape, int32_t group, bool reduces) {
   std::vector<int32_t> rows;
   for (int32_t k = 0; k < shape.groups; ++k)
     rows.push_back((group - k - (reduces ? 1 : 0) + 2 * shape.groups) % shape.groups);
@@ -98,7 +98,7 @@ void expectRail(const Steps& lane, const Steps& rail) {
   for (size_t s = 0; s < lane.size(); ++s) ASSERT_EQ(withoutWait(lane[s]), rail[s]) << "step " << s;
 }
 
-void expectRows(const Steps& lane, Collective collective, Shape shape, Place me, bool reduces) {
+void expectRows(const Steps& lane, Collective collective, const Shape& shape, Place me, bool reduces) {
   size_t s = 0;
   for (const int32_t row : rowsOf(shape, me.group, reduces))
     for (const Step& step : rowOf(collective, shape, me, row)) {
@@ -110,7 +110,7 @@ void expectRows(const Steps& lane, Collective collective, Shape shape, Place me,
 }
 
 // An inner lane gathers a row once the rail has brought, or reduced, the own chunk of it; and waits for nothing else.
-void expectWaitsForRail(const Schedule& schedule, size_t inner, size_t outer, Place me, Shape shape) {
+void expectWaitsForRail(const Schedule& schedule, size_t inner, size_t outer, Place me, const Shape& shape) {
   const bool reduces_first = outer == kOuterGather;
   for (const Step& step : unrolled(schedule, inner)) {
     const bool is_own = step.chunk % shape.members == me.index && step.sources[0].kind == Source::Kind::kOut;
@@ -140,7 +140,7 @@ void expectWaitsForPartials(const Schedule& schedule) {
   }
 }
 
-void expectComposed(Shape shape, int32_t position) {
+void expectComposed(const Shape& shape, int32_t position) {
   SCOPED_TRACE(formatString("%d x %d, position %d", shape.groups, shape.members, position));
   const Place me = placeOf(shape, position);
   const Schedule gather = scheduleOf("ho_ring", Collective::kAllGather, shape, position);

@@ -48,7 +48,7 @@ std::vector<std::string> round(int32_t first, int32_t size, int32_t after) {
   return positions;
 }
 
-std::string flat(Shape shape, int32_t chunk, const Fold& fold) {
+std::string flat(const Shape& shape, int32_t chunk, const Fold& fold) {
   return fold(round(0, shape.ranks(), chunk));
 }
 
@@ -63,7 +63,7 @@ std::string halving(int32_t n, int32_t owner, const ShareOf& share, int32_t dist
   return inOnePass(shares);
 }
 
-std::string hierarchicalHalving(Shape shape, int32_t chunk) {
+std::string hierarchicalHalving(const Shape& shape, int32_t chunk) {
   return halving(shape.groups, chunk / shape.members, [&](int32_t group) {
     return inOnePass(round(group * shape.members, shape.members, chunk % shape.members));
   });
@@ -81,19 +81,19 @@ std::string doubling(int32_t n, const ShareOf& share) {
   return doubling(n, pairs, share, 0, pairs);
 }
 
-std::string hierarchicalDoubling(Shape shape, int32_t chunk) {
+std::string hierarchicalDoubling(const Shape& shape, int32_t chunk) {
   return doubling(shape.groups, [&](int32_t group) {
     return inOnePass(round(group * shape.members, shape.members, chunk));
   });
 }
 
-std::string leaders(Shape shape) {
+std::string leaders(const Shape& shape) {
   return doubling(shape.groups, [&](int32_t group) {
     return inOnePass(round(group * shape.members, shape.members, shape.members - 1));
   });
 }
 
-std::string splittingLeaders(Shape shape, int32_t chunk) {
+std::string splittingLeaders(const Shape& shape, int32_t chunk) {
   const auto locals = [&](int32_t group) {
     return round(group * shape.members, shape.members, shape.members - 1);
   };
@@ -103,7 +103,7 @@ std::string splittingLeaders(Shape shape, int32_t chunk) {
   return inOnePass(operands);
 }
 
-std::string scatteringLeaders(Shape shape, int32_t home, int32_t distance = 0) {
+std::string scatteringLeaders(const Shape& shape, int32_t home, int32_t distance = 0) {
   const int32_t n = shape.groups;
   const bool is_power_of_two = (n & (n - 1)) == 0;
   const int32_t group = is_power_of_two ? home ^ distance : (home + distance) % n;
@@ -115,7 +115,8 @@ std::string scatteringLeaders(Shape shape, int32_t home, int32_t distance = 0) {
   return inOnePass(operands);
 }
 
-std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside, const Fold& between = oneByOne) {
+std::string hierarchical(const Shape& shape, int32_t chunk, const Fold& inside,
+                         const Fold& between = oneByOne) {
   const int32_t row = chunk / shape.members, column = chunk % shape.members;
   std::vector<std::string> groups;
   for (int32_t i = 1; i <= shape.groups; ++i)
@@ -123,7 +124,7 @@ std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside, const F
   return between(groups);
 }
 
-std::string ordered(Shape shape) {
+std::string ordered(const Shape& shape) {
   std::vector<std::string> groups;
   for (int32_t g = 0; g < shape.groups; ++g)
     groups.push_back(inOnePass(round(g * shape.members, shape.members, shape.members - 1)));
@@ -140,10 +141,10 @@ std::vector<int32_t> childrenAt(bool is_chain, int32_t distance, int32_t n) {
   return children;
 }
 
-std::string treeInside(const std::string& algorithm, Shape shape, int32_t root, int32_t group,
+std::string treeInside(const std::string& algorithm, const Shape& shape, int32_t root, int32_t group,
                        int32_t distance);
 
-std::string treeOverGroups(const std::string& algorithm, Shape shape, int32_t root, int32_t distance) {
+std::string treeOverGroups(const std::string& algorithm, const Shape& shape, int32_t root, int32_t distance) {
   const int32_t group = (root / shape.members - distance + shape.groups) % shape.groups;
   const bool is_chain = algorithm.ends_with("chain");
   std::vector<std::string> shares;
@@ -155,7 +156,7 @@ std::string treeOverGroups(const std::string& algorithm, Shape shape, int32_t ro
   return inOnePass(shares);
 }
 
-std::string treeInside(const std::string& algorithm, Shape shape, int32_t root, int32_t group,
+std::string treeInside(const std::string& algorithm, const Shape& shape, int32_t root, int32_t group,
                        int32_t distance) {
   std::vector<std::string> shares;
   for (const int32_t child : childrenAt(algorithm.ends_with("chain"), distance, shape.members))
@@ -165,7 +166,8 @@ std::string treeInside(const std::string& algorithm, Shape shape, int32_t root, 
   return inOnePass(shares);
 }
 
-std::string expectedOrder(const std::string& algorithm, Collective collective, Shape shape, int32_t chunk) {
+std::string expectedOrder(const std::string& algorithm, Collective collective, const Shape& shape,
+                          int32_t chunk) {
   if (algorithm == "ring" || algorithm == "serial_ring" || algorithm == "chain")
     return flat(shape, chunk, oneByOne);
   if (algorithm == "direct" || algorithm == "star" || algorithm.starts_with("peer_"))
@@ -192,7 +194,7 @@ std::string expectedOrder(const std::string& algorithm, Collective collective, S
   return "no closed form is written for " + algorithm;
 }
 
-void expectOrder(const Algorithm& algorithm, Collective collective, Shape shape) {
+void expectOrder(const Algorithm& algorithm, Collective collective, const Shape& shape) {
   SCOPED_TRACE(testing::Message() << algorithm.name << " " << collectiveName(collective) << " "
                                   << shape.groups << " x " << shape.members);
   const int32_t root = rootsOf(collective, shape.ranks()).back();

@@ -9,7 +9,7 @@
 
 namespace horing {
 
-inline std::vector<Schedule> buildAll(std::string_view algorithm, Collective collective, Shape shape,
+inline std::vector<Schedule> buildAll(std::string_view algorithm, Collective collective, const Shape& shape,
                                       int32_t root = 0) {
   std::vector<Schedule> all;
   for (int32_t position = 0; position < shape.ranks(); ++position) {

@@ -63,7 +63,7 @@ TEST(VerifyProgress, AsManySlotsAsTheWindowAreEnoughForRingsOfTwo) {
 
 // Leaders that speak for nobody else wait for nobody who waits for them: what goes there and what comes are different lanes. So
 // does one leader of all that has the whole vector for its part.
-bool hasNoCircle(const Algorithm& algorithm, Collective collective, Shape shape) {
+bool hasNoCircle(const Algorithm& algorithm, Collective collective, const Shape& shape) {
   if (algorithm.name == std::string_view("ho_leaders_split")) return shape.groups == 1;
   return algorithm.name == std::string_view("ho_leaders") && collective != Collective::kAllReduce &&
          shape.members == 1;

@@ -10,7 +10,7 @@
 namespace horing {
 namespace {
 
-Folding foldingOf(const char* algorithm, Collective collective, Shape shape) {
+Folding foldingOf(const char* algorithm, Collective collective, const Shape& shape) {
   const Result<Folding> found = findFolding(shape.groups, shape.members, [&](int32_t position) {
     return buildSchedule(algorithm, collective, shape, position);
   });

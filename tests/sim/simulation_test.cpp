@@ -41,7 +41,7 @@ void forEachAlgorithm(const Visit& visit) {
 }
 
 TEST(Simulation, IsNeverFasterThanTheWire) {
-  forEachAlgorithm([](const char* algorithm, Collective collective, Shape shape) {
+  forEachAlgorithm([](const char* algorithm, Collective collective, const Shape& shape) {
     for (MachineModel machine : {MachineModel(), busyMachine()}) {
       machine.nodes = shape.groups;
       machine.ranks_per_node = shape.members;
@@ -56,7 +56,7 @@ TEST(Simulation, IsNeverFasterThanTheWire) {
 }
 
 TEST(Simulation, TakesNoLessForMoreBytes) {
-  forEachAlgorithm([](const char* algorithm, Collective collective, Shape shape) {
+  forEachAlgorithm([](const char* algorithm, Collective collective, const Shape& shape) {
     Picoseconds before = 0;
     for (const uint64_t bytes : {0u, 4096u, 65536u, 500'000u, 2'000'000u}) {
       const Picoseconds time = simulated({algorithm, collective, shape, bytes, busyMachine(), {}}).time;

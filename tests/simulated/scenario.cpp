@@ -18,7 +18,7 @@ constexpr int kRepeatedPercent = 30;
 
 // Whether all ranks of such a plan can be simulated in a moment: where everybody talks to everybody, connections grow with
 // the square. A shape that the algorithm does not have costs nothing.
-bool isAffordable(const PlanChoice& plan, Shape shape) {
+bool isAffordable(const PlanChoice& plan, const Shape& shape) {
   constexpr int64_t kMostSteps = 120'000, kMostConnections = 6'000;
   const Result<Schedule> first = buildSchedule(plan.algorithm, plan.collective, shape, 0);
   if (!first.ok()) return true;

@@ -51,7 +51,7 @@ Result<std::vector<Schedule>> buildSchedules(const PlanOptions& options, Collect
 }
 
 // "2 nodes x 4 ranks = 8 ranks"
-std::string shapeText(Shape shape) {
+std::string shapeText(const Shape& shape) {
   return formatString("%d node%s x %d rank%s = %d rank%s", shape.groups, shape.groups == 1 ? "" : "s",
                       shape.members, shape.members == 1 ? "" : "s", shape.ranks(),
                       shape.ranks() == 1 ? "" : "s");

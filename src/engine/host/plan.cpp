@@ -23,10 +23,10 @@ size_t numberOf(std::vector<LandingReceiver*>& list, LandingReceiver* item) {
 }  // namespace
 
 int channelOf(const Schedule& schedule, size_t lane, int32_t position,
-              std::vector<int32_t> (*peersOf)(const Lane&)) {
+              std::vector<int32_t> (*peers_of)(const Lane&)) {
   int channel = 0;
   for (size_t lower = 0; lower < lane; ++lower) {
-    const std::vector<int32_t> peers = peersOf(schedule.lanes[lower]);
+    const std::vector<int32_t> peers = peers_of(schedule.lanes[lower]);
     channel += std::binary_search(peers.begin(), peers.end(), position);
   }
   HORING_CHECK_LT(channel, kLinkChannels);

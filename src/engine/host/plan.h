@@ -88,9 +88,9 @@ struct BoundStep {
 // use one peer take them in turn: a lane's channel is the number of lower lanes that move data between the same two ranks in the
 // same direction. Both ends count the same, and no algorithm needs a channel per lane.
 inline constexpr int kLinkChannels = 2;
-// `peersOf`: sendPeers or recvPeers.
+// `peers_of`: sendPeers or recvPeers.
 int channelOf(const Schedule& schedule, size_t lane, int32_t position,
-              std::vector<int32_t> (*peersOf)(const Lane&));
+              std::vector<int32_t> (*peers_of)(const Lane&));
 
 class ConnectionSource {
  public:

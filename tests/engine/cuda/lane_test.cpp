@@ -386,7 +386,7 @@ TEST(CudaCall, IsCutWhereSlotsWantItOnly) {
   }
 }
 
-cuda::PlanImage imageOf(const char* algorithm, Collective collective, Shape shape) {
+cuda::PlanImage imageOf(const char* algorithm, Collective collective, const Shape& shape) {
   const Schedule schedule = buildSchedule(algorithm, collective, shape, 0).take();
   std::vector<int32_t> ranks(static_cast<size_t>(schedule.ranks));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -394,7 +394,7 @@ cuda::PlanImage imageOf(const char* algorithm, Collective collective, Shape shap
 }
 
 TEST(CudaImage, FindsStepsThatMayRunAtOnce) {
-  const auto concurrent = [](const char* algorithm, Collective collective, Shape shape) {
+  const auto concurrent = [](const char* algorithm, Collective collective, const Shape& shape) {
     std::vector<int32_t> found;
     const cuda::PlanImage image = imageOf(algorithm, collective, shape);
     for (const cuda::ImageLane& lane : image.lanes)
@@ -415,7 +415,7 @@ TEST(CudaImage, FindsStepsThatMayRunAtOnce) {
 
 // Of each lane a text: a barrier before the step (|), or none (.), where others than before look after one of its ports.
 TEST(CudaImage, AsksForBarriersWherePortsChangeHands) {
-  const auto barriers = [](const char* algorithm, Collective collective, Shape shape) {
+  const auto barriers = [](const char* algorithm, Collective collective, const Shape& shape) {
     std::vector<std::string> found;
     const cuda::PlanImage image = imageOf(algorithm, collective, shape);
     for (const cuda::ImageLane& lane : image.lanes) {
