@@ -89,21 +89,22 @@ StepCost MachinePipes::costOf(const Step& step, const StepWires& wires) const {
 
 std::vector<Usage> MachinePipes::usages(Picoseconds time) const {
   std::vector<Usage> usages;
-  const auto add = [&](const char* name, const Numbers& numbers) {
+  const auto add = [&](const char* name, Owner owner, const Numbers& numbers) {
     if (numbers.empty() || time <= 0) return;
-    Usage& usage = usages.emplace_back(Usage{name, static_cast<int32_t>(numbers.size()), 0, 0});
-    for (const int32_t number : numbers) {
-      const double part = pipes_.busy(number) / static_cast<double>(time);
-      usage.mean += part / static_cast<double>(numbers.size());
-      usage.busiest = std::max(usage.busiest, part);
+    const auto count = static_cast<int32_t>(numbers.size());
+    Usage& usage = usages.emplace_back(Usage{name, count, 0, 0, 0, owner});
+    for (int32_t i = 0; i < count; ++i) {
+      const double part = pipes_.busy(numbers[static_cast<size_t>(i)]) / static_cast<double>(time);
+      usage.mean += part / count;
+      if (part > usage.busiest) usage.busiest = part, usage.busiest_at = i;
     }
   };
-  add("NIC out", nic_out_);
-  add("NIC in", nic_in_);
-  add("port out", port_out_);
-  add("port in", port_in_);
-  add("memory", memory_);
-  add("cores", cores_);
+  add("NIC out", machine_.nic, nic_out_);
+  add("NIC in", machine_.nic, nic_in_);
+  add("port out", Owner::kRank, port_out_);
+  add("port in", Owner::kRank, port_in_);
+  add("memory", Owner::kNode, memory_);
+  add("cores", machine_.cores_of, cores_);
   return usages;
 }
 
