@@ -38,7 +38,7 @@ HORING_API horingResult_t horingGroupStart(void);
  * launched); or the first error of an operation. */
 HORING_API horingResult_t horingGroupEnd(void);
 
-/* The result of horingGroupSimulateEnd. HORING_SIM_INFO_INITIALIZER sets the first three fields. */
+/* The result of horingGroupSimulateEnd and horingGroupExplainEnd. HORING_SIM_INFO_INITIALIZER sets the first three fields. */
 typedef struct {
   size_t size;
   unsigned int magic, version;
@@ -54,6 +54,12 @@ typedef struct {
  * horingInvalidArgument (simInfo not initialised; a call that cannot be simulated), or the error of a call that was
  * refused. */
 HORING_API horingResult_t horingGroupSimulateEnd(horingSimInfo_t* simInfo);
+
+/* Extension. As horingGroupSimulateEnd, and writes to buffer what bounds the time of the group's longest operation, as a
+ * text for people such as "links between nodes: every node sends at 93 % of its rate": at most length bytes, with the
+ * terminating zero. Its first word is links, memory, cores, algorithm, latency or slots (docs/speed.md); empty: the
+ * group takes no time. Errors: also horingInvalidArgument (buffer is NULL or length 0). */
+HORING_API horingResult_t horingGroupExplainEnd(horingSimInfo_t* simInfo, char* buffer, size_t length);
 
 /* Extension. Closes the group that horingGroupStart opened, in place of horingGroupEnd, and drops its calls, as if they
  * had never been made; enclosing levels can then only be closed without launching anything. For callers that cannot

@@ -303,19 +303,21 @@ Status initAll(std::vector<Inits>& inits) {
   return failed;
 }
 
-// Operations of one communicator are sequential, communicators concurrent.
-Result<double> estimateUs(const Group& group) {
+// Operations of one communicator are sequential, communicators concurrent. The bottleneck is that of the longest operation.
+Result<Estimate> estimate(const Group& group, bool explains) {
   if (!group.inits.empty())
     return makeStatus(Code::kInvalidUsage, "the group makes communicators, of which no time is predicted");
   std::map<horingComm_t, double> us;
+  Estimate all;
   double longest_us = 0;
   for (const Pending& pending : group.commands) {
     HandleUse use(pending.comm);
     HORING_TRY(checkHandle(pending.comm));
-    HORING_ASSIGN(const double one_us, estimateUs(*pending.comm->communicator, pending.command));
-    longest_us = std::max(longest_us, us[pending.comm] += one_us);
+    HORING_ASSIGN(Estimate one, estimate(*pending.comm->communicator, pending.command, explains));
+    all.us = std::max(all.us, us[pending.comm] += one.us);
+    if (one.us > longest_us) longest_us = one.us, all.bottleneck = std::move(one.bottleneck);
   }
-  return longest_us;
+  return all;
 }
 
 // For a group that is not launched: takes back the handles that it has given out.
@@ -323,6 +325,24 @@ void takeBackHandles(const Group& group) {
   for (const Inits& inits : group.inits)
     if (!inits.parent)
       for (const Init& init : inits.in_turn) *init.made = nullptr;
+}
+
+// Closes the open group without launching it; nothing, if it was a nested level.
+Result<std::optional<Estimate>> closeSimulated(horingSimInfo_t* info, bool explains, const char* function) {
+  if (!groupIsOpen())
+    return makeStatus(Code::kInvalidUsage, "%s without a horingGroupStart before it in this thread",
+                      function);
+  if (--openGroup().depth > 0) return std::optional<Estimate>();
+  Group group = std::exchange(openGroup(), Group());
+  takeBackHandles(group);
+  if (info && (info->magic != kSimInfoMagic || info->size < sizeof *info))
+    return makeStatus(Code::kInvalidArgument,
+                      "simInfo was not initialised: begin with HORING_SIM_INFO_INITIALIZER");
+  if (!group.refused.ok()) return group.refused;
+  HORING_ASSIGN(group.commands, mergeTransfers(std::move(group.commands)));
+  HORING_ASSIGN(Estimate found, estimate(group, explains));
+  if (info) info->estimatedTime = static_cast<float>(found.us);
+  return std::optional(std::move(found));
 }
 
 }  // namespace
@@ -397,21 +417,15 @@ horingResult_t horingGroupEnd(void) {
 
 horingResult_t horingGroupSimulateEnd(horingSimInfo_t* simInfo) {
   using namespace horing;
+  return guarded(nullptr, [&] { return closeSimulated(simInfo, false, "horingGroupSimulateEnd").status(); });
+}
+
+horingResult_t horingGroupExplainEnd(horingSimInfo_t* simInfo, char* buffer, size_t length) {
+  using namespace horing;
   return guarded(nullptr, [&]() -> Status {
-    if (!groupIsOpen())
-      return makeStatus(Code::kInvalidUsage,
-                        "horingGroupSimulateEnd without a horingGroupStart before it in this thread");
-    if (--openGroup().depth > 0) return {};
-    Group group = std::exchange(openGroup(), Group());
-    takeBackHandles(group);
-    if (simInfo && (simInfo->magic != kSimInfoMagic || simInfo->size < sizeof *simInfo))
-      return makeStatus(Code::kInvalidArgument,
-                        "simInfo was not initialised: begin with HORING_SIM_INFO_INITIALIZER");
-    if (!group.refused.ok()) return group.refused;
-    HORING_ASSIGN(group.commands, mergeTransfers(std::move(group.commands)));
-    HORING_ASSIGN(const double us, estimateUs(group));
-    if (simInfo) simInfo->estimatedTime = static_cast<float>(us);
-    return {};
+    HORING_ASSIGN(const std::optional<Estimate> found,
+                  closeSimulated(simInfo, true, "horingGroupExplainEnd"));
+    return found ? copyText(found->bottleneck, buffer, length) : Status();
   });
 }
 

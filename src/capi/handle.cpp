@@ -1,6 +1,8 @@
 #include "capi/handle.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -253,6 +255,15 @@ Status inForkedChild() {
                     "a new one here");
 }
 }  // namespace
+
+Status copyText(const std::string& text, char* buffer, size_t length) {
+  if (!buffer || length == 0)
+    return makeStatus(Code::kInvalidArgument, "buffer is NULL or length 0: expected room for the text");
+  const size_t copied = std::min(text.size(), length - 1);
+  std::memcpy(buffer, text.data(), copied);
+  buffer[copied] = '\0';
+  return {};
+}
 
 Status checkAlive(horingComm_t comm) {
   if (!comm)

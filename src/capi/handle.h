@@ -120,6 +120,9 @@ horingResult_t report(const Status& status, horingComm_t comm) noexcept;
 // Reports an error without memory for a text.
 horingResult_t reportOutOfMemory() noexcept;
 
+// Into memory of the caller, cut at its length, with a terminating zero. Errors: kInvalidArgument, there is none.
+Status copyText(const std::string& text, char* buffer, size_t length);
+
 // Checks that the handle is alive and, if its communicator is being made on a thread, that this is the same process.
 Status checkAlive(horingComm_t comm);
 // Of a handle that was found kMade: checks that this is the process that made its communicator.

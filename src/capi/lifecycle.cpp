@@ -1,5 +1,4 @@
 // Making, querying and ending communicators.
-#include <algorithm>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -411,13 +410,7 @@ horingResult_t horingCommDescribe(const horingComm_t comm, char* buffer, size_t 
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
-    if (!buffer || length == 0)
-      return makeStatus(Code::kInvalidArgument, "buffer is NULL or length 0: expected room for the text");
-    const std::string text = horing::describe(*comm->communicator);
-    const size_t copied = std::min(text.size(), length - 1);
-    std::memcpy(buffer, text.data(), copied);
-    buffer[copied] = '\0';
-    return {};
+    return copyText(horing::describe(*comm->communicator), buffer, length);
   });
 }
 

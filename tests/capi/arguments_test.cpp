@@ -1,5 +1,8 @@
 // Bad input: a clear error that names the argument, and nothing lost.
 #include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "ranks.h"
 
@@ -67,6 +70,51 @@ TEST_F(Arguments, AGroupOfWhichAPartWasDiscardedLaunchesNothing) {
   EXPECT_EQ(data_[1], 0);
   EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "horingGroupStart"));
   EXPECT_HORING(allReduce(data_, data_ + 1, 1));
+}
+
+TEST_F(Arguments, AGroupThatIsExplainedLaunchesNothing) {
+  horingSimInfo_t info = HORING_SIM_INFO_INITIALIZER;
+  char text[64] = "?";
+  EXPECT_TRUE(refuses(horingGroupExplainEnd(&info, text, sizeof text), horingInvalidUsage,
+                      "horingGroupExplainEnd without a horingGroupStart"));
+  data_[0] = 1;
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(allReduce(data_, data_ + 1, 1));
+  EXPECT_HORING(horingGroupExplainEnd(&info, text, sizeof text));
+  EXPECT_EQ(info.estimatedTime, 0) << "a rank alone";
+  EXPECT_STREQ(text, "");
+  EXPECT_EQ(data_[1], 0);
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_TRUE(refuses(horingGroupExplainEnd(&info, nullptr, 0), horingInvalidArgument, "buffer is NULL"));
+}
+
+TEST(Groups, AreExplained) {
+  horingComm_t comms[4] = {};
+  ASSERT_HORING(horingCommInitAll(comms, 4, nullptr));
+  std::vector<float> values(1 << 20);
+  const auto explained = [&](size_t length, const std::function<horingResult_t()>& call) {
+    horingSimInfo_t info = HORING_SIM_INFO_INITIALIZER;
+    std::string text(length, '?');
+    EXPECT_HORING(horingGroupStart());
+    EXPECT_HORING(call());
+    EXPECT_HORING(horingGroupExplainEnd(&info, text.data(), text.size()));
+    EXPECT_GT(info.estimatedTime, 0);
+    return std::string(text.c_str());
+  };
+  const auto reduce = [&](size_t count) {
+    return [&, count] {
+      return horingAllReduce(values.data(), values.data(), count, horingFloat, horingSum, comms[0], nullptr);
+    };
+  };
+  // The default machine has latencies and rates of links, and nothing else.
+  const std::string large = explained(256, reduce(size_t{1} << 24)), small = explained(256, reduce(1));
+  EXPECT_TRUE(large.starts_with("links inside a node: every rank sends at ")) << large;
+  EXPECT_TRUE(small.starts_with("latency inside a node: ")) << small;
+  EXPECT_EQ(explained(8, reduce(1)), "latency");
+  EXPECT_TRUE(explained(256, [&] {
+                return horingSend(values.data(), values.size(), horingFloat, 1, comms[0], nullptr);
+              }).starts_with("links: this rank's are busy for "));
+  for (horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
 TEST_F(Arguments, NullBuffersAreNamed) {

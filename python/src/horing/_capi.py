@@ -182,6 +182,7 @@ _SIGNATURES = {
     "horingGroupEnd": (),
     "horingGroupDiscard": (),
     "horingGroupSimulateEnd": (_P,),
+    "horingGroupExplainEnd": (_P, _P, _S),
     "horingStreamCreate": (_OUT_POINTER,),
     "horingStreamDestroy": (_P,),
     "horingStreamSynchronize": (_P,),

@@ -4,6 +4,7 @@
 
 #include "comm/calls/total_bytes.h"
 #include "selection/prediction.h"
+#include "sim/bottleneck.h"
 
 namespace horing {
 
@@ -21,34 +22,42 @@ MachineModel machineOf(const Communicator& communicator) {
   return machine;
 }
 
-Result<double> simulatedUs(const Question& question) {
+Result<Estimate> simulatedTime(const Question& question, bool explains) {
   Question small = question;
   small.bytes = std::min(question.bytes, kMostSimulatedBytes);
-  HORING_ASSIGN(const Prediction up_to_here, predict(small, Record::kNothing));
-  const double us = toMicroseconds(up_to_here.result.time);
-  if (question.bytes == small.bytes) return us;
+  HORING_ASSIGN(const Prediction up_to_here,
+                predict(small, explains ? Record::kEverything : Record::kNothing));
+  Estimate found{toMicroseconds(up_to_here.result.time), {}};
+  if (explains) {
+    HORING_ASSIGN(const FoldedNetwork network,
+                  FoldedNetwork::build(*up_to_here.schedules, up_to_here.folding));
+    found.bottleneck = bottleneckText(up_to_here.result, network, up_to_here.bound);
+  }
+  if (question.bytes == small.bytes) return found;
   HORING_ASSIGN(const Prediction half, predictAgain(up_to_here, small.bytes / 2, Record::kNothing));
-  const double us_per_byte = (us - toMicroseconds(half.result.time)) / static_cast<double>(small.bytes / 2);
-  return us + us_per_byte * static_cast<double>(question.bytes - small.bytes);
+  const double us_per_byte =
+      (found.us - toMicroseconds(half.result.time)) / static_cast<double>(small.bytes / 2);
+  found.us += us_per_byte * static_cast<double>(question.bytes - small.bytes);
+  return found;
 }
 
-Result<double> collectiveUs(const Communicator& communicator, const CallSpec& spec) {
+Result<Estimate> collectiveTime(const Communicator& communicator, const CallSpec& spec, bool explains) {
   Question question;
   question.machine = machineOf(communicator);
   question.collective = spec.collective;
   question.bytes = totalBytes(spec, communicator.membership().ranks());
-  if (question.bytes == 0 || question.machine.ranks() == 1) return 0.0;
+  if (question.bytes == 0 || question.machine.ranks() == 1) return Estimate();
   const Algorithm* const algorithm =
       communicator.selector().select(spec.collective, question.bytes).algorithm;
   // An algorithm that reads and writes peers' memory is simulated as a direct exchange without copies.
   question.algorithm = algorithm->reachesPeers() ? "direct" : algorithm->name;
   question.ranks = Ranks::kOneNodeIfLikely;
   question.most_work = kMostWork;
-  return simulatedUs(question);
+  return simulatedTime(question, explains);
 }
 
 // The transfers follow one another on the rank's line, in each direction. A transfer to the rank itself takes no time.
-double transfersUs(const Communicator& communicator, std::span<const Transfer> transfers) {
+Estimate transfersTime(const Communicator& communicator, std::span<const Transfer> transfers) {
   const Membership& membership = communicator.membership();
   const MachineModel machine = machineOf(communicator);
   const GroupMap& map = membership.job().map();
@@ -63,22 +72,29 @@ double transfersUs(const Communicator& communicator, std::span<const Transfer> t
     (transfer.direction == Transfer::Direction::kSend ? sent_us : received_us) += us;
     latency_us = std::max(latency_us, link.latency_us);
   }
-  return std::max(sent_us, received_us) + latency_us;
+  const double us = std::max(sent_us, received_us) + latency_us;
+  if (us <= 0) return {};
+  const bool is_late = latency_us > us / 2;
+  return {us, formatString(is_late ? "latency: it is %.0f %% of the time"
+                                   : "links: this rank's are busy for %.0f %% of the time",
+                           100 * (is_late ? latency_us : us - latency_us) / us)};
 }
 
 }  // namespace
 
-Result<double> estimateUs(const Communicator& communicator, const Command& command) {
-  if (command.isExchange()) return transfersUs(communicator, command.transfers());
-  if (command.entries().empty()) return collectiveUs(communicator, *command.call());
-  double sum_us = 0;
+Result<Estimate> estimate(const Communicator& communicator, const Command& command, bool explains) {
+  if (command.isExchange()) return transfersTime(communicator, command.transfers());
+  if (command.entries().empty()) return collectiveTime(communicator, *command.call(), explains);
+  Estimate sum;
+  double longest_us = 0;
   for (const ListEntry& entry : command.entries()) {
     CallSpec spec = *command.call();
     spec.count = entry.count;
-    HORING_ASSIGN(const double us, collectiveUs(communicator, spec));
-    sum_us += us;
+    HORING_ASSIGN(Estimate one, collectiveTime(communicator, spec, explains));
+    sum.us += one.us;
+    if (one.us > longest_us) longest_us = one.us, sum.bottleneck = std::move(one.bottleneck);
   }
-  return sum_us;
+  return sum;
 }
 
 }  // namespace horing
