@@ -2,17 +2,21 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "perf/collectives.h"
 #include "perf/communicators.h"
 #include "perf/gpu_buffers.h"
 #include "perf/report_json.h"
 #include "perf/sweep.h"
+#include "perf/waits.h"
 
 namespace horing::perf {
 
@@ -23,7 +27,12 @@ struct Program {
   std::string name;
   std::vector<std::string> arguments;
   Options options;
+  const MetricsFolder* metrics = nullptr;  // null: waits are not asked for
 };
+
+constexpr size_t kShownWaits = 3;  // of each rank
+// The library writes its metrics every second.
+constexpr std::chrono::milliseconds kUntilMetricsAreWritten(1500);
 
 struct PlaceRecord {
   int32_t rank;
@@ -109,6 +118,7 @@ class RankRun {
       report_.totals = sweep.totals();
       if (status.ok() && !(report_.totals.dataOk() && report_.totals.bandwidthOk()))
         exit_code_ = kExitWrongData;
+      if (status.ok() && program_.metrics) status = gatherWaits();
     }
     if (!status.ok()) fail(status);
     if (first() && prepared) conclude(sweep);
@@ -134,7 +144,7 @@ class RankRun {
       if (first()) std::fprintf(stderr, "%s: %s\n", program_.name.c_str(), possible.message().c_str());
       return ranks_.barrier();  // a launcher may end all ranks when the first ends: rank 0 has spoken by then
     }
-    if (options_.explain) {
+    if (options_.explain != Explain::kNothing) {
       HORING_ASSIGN(simulated_, openSimulated(ranks_));
     }
     HORING_TRY(openOutput());
@@ -192,6 +202,23 @@ class RankRun {
     return {};
   }
 
+  // Ends the communicator for predictions, whose file of metrics has the same rank and process.
+  Status gatherWaits() {
+    HORING_TRY(called(horingCommDestroy(std::exchange(simulated_, nullptr)), nullptr, "horingCommDestroy"));
+    HORING_TRY(ranks_.barrier());
+    std::this_thread::sleep_for(kUntilMetricsAreWritten);
+    std::vector<Wait> mine = program_.metrics->waitsOf(ranks_.rank());
+    mine.resize(kShownWaits);
+    HORING_ASSIGN(const std::vector<char> bytes, ranks_.gather(mine.data(), kShownWaits * sizeof(Wait)));
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      std::vector<Wait>& waits = report_.waits.emplace_back(kShownWaits);
+      std::memcpy(waits.data(), bytes.data() + static_cast<size_t>(rank) * kShownWaits * sizeof(Wait),
+                  kShownWaits * sizeof(Wait));
+      std::erase_if(waits, [](const Wait& wait) { return wait.peer < 0; });
+    }
+    return {};
+  }
+
   void show(const Row& row) {
     print(rowText(row));
     report_.rows.push_back(row);
@@ -207,7 +234,9 @@ class RankRun {
 
   void conclude(const Sweep& sweep) {
     if (report_.errors.empty()) {
-      if (options_.explain) print(explanationText(report_.rows, isMeasured()));
+      if (options_.explain != Explain::kNothing) print(explanationText(report_.rows, isMeasured()));
+      if (options_.explain == Explain::kRanks)
+        print(rankTimesText(report_.rows, report_.places) + waitsText(report_.waits));
       print(footerText(program_.name.c_str(), report_.totals));
       if (options_.memory) print(memoryText(ranks_.comm(), sweep.bufferBytes()));
     }
@@ -256,7 +285,17 @@ int perfMain(const char* collective, int argc, const char* const* argv) {
   if (!parsed.options) return parsed.exit_code;
   if (parsed.options->timeout_s > 0)
     setenv("HORING_TIMEOUT_MS", std::to_string(int64_t{1000} * parsed.options->timeout_s).c_str(), 1);
-  const Program described = {test, program, {argv, argv + argc}, *parsed.options};
+  Program described = {test, program, {argv, argv + argc}, *parsed.options};
+  std::optional<MetricsFolder> metrics;
+  if (described.options.explain == Explain::kRanks) {
+    Result<MetricsFolder> opened = MetricsFolder::open();
+    if (!opened.ok()) {
+      std::fprintf(stderr, "%s: --explain=ranks: %s\n", program.c_str(), opened.status().message().c_str());
+      return kExitInternal;
+    }
+    described.metrics = &metrics.emplace(opened.take());
+    (void)horingSetDefault("HORING_METRICS", metrics->path().c_str());
+  }
   Result<std::vector<horingComm_t>> comms = openCommunicators(described.options);
   if (!comms.ok()) {
     print(formatString("%s: Test HORING failure %s %s\n .. %s pid %d: Test failure\n", hostName().c_str(),

@@ -40,6 +40,7 @@ struct Raw {
   int memory = 0;
   int per_iteration = 0;
   std::string buffers = "auto";
+  std::string explain;
 };
 
 void addSweep(CLI::App& app, Raw& raw, Options& options) {
@@ -98,9 +99,12 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
                  "host|cuda|auto: where buffers are; auto: on GPUs if there are any")
       ->check(CLI::IsMember({"host", "cuda", "auto"}));
   app.add_option("-M,--memory", raw.memory, "1: report the memory of communicators and buffers")->check(flag);
-  app.add_flag("--explain", options.explain,
-               "afterwards compare each size with what the simulator predicts for this machine, which is "
-               "measured first");
+  app.add_flag(
+         "--explain{rows}", raw.explain,
+         "afterwards compare each size with what the simulator predicts for this machine, which is "
+         "measured first, and say what bounds it; --explain=ranks: also show the times of each rank, as -I 1 "
+         "takes them")
+      ->check(CLI::IsMember({"rows", "ranks"}));
   app.add_option("-u,--unalign", options.unalign, "shift buffers by this many elements")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration (of the slowest rank)")
@@ -244,7 +248,10 @@ Status finish(const Raw& raw, Options& options) {
                       raw.registration);
   if (options.on_gpu && options.graph > 0)
     return makeStatus(Code::kInvalidUsage, "-G,--cudagraph %d goes with --buffers host only", options.graph);
-  options.per_iteration = raw.per_iteration == 1;
+  options.explain = raw.explain.empty()      ? Explain::kNothing
+                    : raw.explain == "ranks" ? Explain::kRanks
+                                             : Explain::kRows;
+  options.per_iteration = raw.per_iteration == 1 || options.explain == Explain::kRanks;
   if (options.per_iteration && options.per_iteration_skip >= options.iterations)
     return makeStatus(Code::kInvalidUsage, "-K,--per_iter_skip %d leaves nothing of %d iterations",
                       options.per_iteration_skip, options.iterations);

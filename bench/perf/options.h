@@ -19,6 +19,9 @@ inline constexpr int kExitInvalidUsage = 6;
 inline constexpr int kExitWrongData = 7;  // or below HORING_TESTS_MIN_BW
 inline constexpr int kExitBadSize = 255;
 
+// Next to the measurements: nothing, the simulator's predictions, or also the times of each rank.
+enum class Explain : int { kNothing, kRows, kRanks };
+
 enum class TimeOf : int { kRank0 = 0, kAverage = 1, kMinimum = 2, kMaximum = 3 };
 
 struct Options {
@@ -46,7 +49,7 @@ struct Options {
   bool registers = false;  // buffers from horingMemAlloc
   bool on_gpu = false;     // buffers on GPUs
   int unalign = 0;         // elements
-  bool explain = false;    // the simulator's predictions next to the measurements
+  Explain explain = Explain::kNothing;
   bool per_iteration = false;
   int per_iteration_skip = 0;
   std::string output_file;

@@ -108,6 +108,15 @@ Json iterationsJson(const IterationTimes& t, const Options& options) {
           {"per_process_max_times_us", t.by_rank_us}};
 }
 
+Json waitsJson(const std::vector<std::vector<Wait>>& by_rank) {
+  Json all = Json::array();
+  for (size_t rank = 0; rank < by_rank.size(); ++rank)
+    for (const Wait& wait : by_rank[rank])
+      all.push_back(
+          {{"rank", rank}, {"for_rank", wait.peer}, {"data_s", wait.data_s}, {"room_s", wait.room_s}});
+  return all;
+}
+
 Json rowJson(const Row& row, const Options& options) {
   Json out = {{"size", row.bytes},
               {"count", row.count},
@@ -120,6 +129,12 @@ Json rowJson(const Row& row, const Options& options) {
   out["in_place"] = row.in_place ? halfJson(*row.in_place, options) : Json();
   if (row.in_place && row.in_place->iterations)
     out["in_place_per_iter"] = iterationsJson(*row.in_place->iterations, options);
+  if (row.predicted) {
+    const std::optional<double> reached = partReached(row);
+    out["predicted"] = {{"time", row.predicted->us},
+                        {"reached_pct", reached ? Json(100 * *reached) : Json()},
+                        {"bounded_by", row.predicted->bottleneck}};
+  }
   out["actual_iterations"] = options.iterations;
   out["experiment_name"] = "";
   return out;
@@ -153,6 +168,7 @@ std::string reportJson(const RunReport& report, const Options& options) {
   all["horing_version"] = report.library_version;
   all["config"] = configJson(report, options);
   all["results"] = rows;
+  if (!report.waits.empty()) all["waits"] = waitsJson(report.waits);
   all["out_of_bounds"] = {{"count", totals.wrong.value_or(0)}, {"okay", asText(totals.dataOk())}};
   all["average_bus_bandwidth"] = bandwidth;
   all["errors"] = report.errors;

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "perf/options.h"
 #include "perf/table.h"
+#include "perf/waits.h"
 
 namespace horing::perf {
 
@@ -23,6 +24,7 @@ struct RunReport {
   int library_version = 0;
   std::vector<RankPlace> places;
   std::vector<Row> rows;
+  std::vector<std::vector<Wait>> waits;  // by rank, longest first; empty: not asked for
   Totals totals;
   std::vector<std::string> errors;
 };

@@ -127,7 +127,7 @@ Status Sweep::measureAllSizes(const Kind& kind, const RowListener& listener) {
       HORING_ASSIGN(row.in_place, measure({kind, layout, Place::kIn}));
       count(*row.in_place);
     }
-    if (simulated_ && ranks_.rank() == 0) row.predicted_us = predictUs({kind, layout, Place::kOut});
+    if (simulated_ && ranks_.rank() == 0) row.predicted = predict({kind, layout, Place::kOut});
     if (options_.timestamps) row.timestamp = timeOfDay();
     if (ranks_.rank() == 0) listener(row);
   }
@@ -140,13 +140,14 @@ void Sweep::count(const Measurement& measurement) {
   if (measurement.wrong) totals_.wrong = totals_.wrong.value_or(0) + *measurement.wrong;
 }
 
-std::optional<double> Sweep::predictUs(const Operation& operation) {
+std::optional<Prediction> Sweep::predict(const Operation& operation) {
   if (horingGroupStart() != horingSuccess) return {};
   const Status launched = launch(operation, 0, simulated_);
   horingSimInfo_t info = HORING_SIM_INFO_INITIALIZER;
-  const horingResult_t simulated = horingGroupSimulateEnd(&info);
+  char bottleneck[512] = "";
+  const horingResult_t simulated = horingGroupExplainEnd(&info, bottleneck, sizeof bottleneck);
   if (!launched.ok() || simulated != horingSuccess) return {};
-  return info.estimatedTime;
+  return Prediction{info.estimatedTime, bottleneck};
 }
 
 Result<Measurement> Sweep::measure(const Operation& operation) {

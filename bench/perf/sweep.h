@@ -81,7 +81,7 @@ class Sweep {
   Result<Measurement> measure(const Operation& operation);
   void count(const Measurement& measurement);
   // Local. Nothing: it cannot be simulated.
-  std::optional<double> predictUs(const Operation& operation);
+  std::optional<Prediction> predict(const Operation& operation);
   Status timeIterations(const Operation& operation, Measurement& measurement);
   Status keepIterationTimes(std::vector<double> times_us, Measurement& measurement);
   Result<double> overRanks(double value);

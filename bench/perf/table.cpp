@@ -127,27 +127,53 @@ std::string rowText(const Row& row) {
   return text + "\n";
 }
 
+std::optional<double> partReached(const Row& row) {
+  if (!row.predicted || row.out_of_place.time_us <= 0) return {};
+  return row.predicted->us / row.out_of_place.time_us;
+}
+
 std::string explanationText(const std::vector<Row>& rows, bool is_measured) {
   std::string text =
       std::string("# Predicted by simulation ") +
       (is_measured ? "for this machine, as it was measured before the table\n"
                    : "for the machine that HORING_CALIBRATE measured or names, or that horing-sim assumes\n");
-  text += formatString("# %10s  %8s  %6s  %10s  %10s  %8s\n", "size", "type", "redop", "measured",
-                       "predicted", "reached");
+  text += formatString("# %10s  %8s  %6s  %10s  %10s  %8s  %s\n", "size", "type", "redop", "measured",
+                       "predicted", "reached", "bounded, in the prediction, by");
   text += formatString("# %10s  %8s  %6s  %10s  %10s  %8s\n", "(B)", "", "", "(us)", "(us)", "(%)");
   for (const Row& row : rows) {
-    const double measured_us = row.out_of_place.time_us;
-    const bool is_known = row.predicted_us && measured_us > 0;
-    text += formatString("# %10llu  %8s  %6s  %10s  %10s  %8s\n", static_cast<unsigned long long>(row.bytes),
-                         row.type.c_str(), row.op.c_str(), fitNumber(measured_us, 10).c_str(),
-                         row.predicted_us ? fitNumber(*row.predicted_us, 10).c_str() : "N/A",
-                         is_known ? fitNumber(100 * *row.predicted_us / measured_us, 8).c_str() : "N/A");
+    const std::optional<double> reached = partReached(row);
+    text +=
+        formatString("# %10llu  %8s  %6s  %10s  %10s  %8s  %s\n", static_cast<unsigned long long>(row.bytes),
+                     row.type.c_str(), row.op.c_str(), fitNumber(row.out_of_place.time_us, 10).c_str(),
+                     row.predicted ? fitNumber(row.predicted->us, 10).c_str() : "N/A",
+                     reached ? fitNumber(100 * *reached, 8).c_str() : "N/A",
+                     row.predicted ? row.predicted->bottleneck.c_str() : "");
   }
   return text +
          "# reached: predicted time over measured time. Large sizes far below 100: look for a slow node, "
          "adapter or path with "
          "horing-check,\n# and for other programs on the cores. horing-info selection --explain says which "
-         "algorithm runs, and why.\n#\n";
+         "algorithm runs, and why. docs/speed.md explains the lines.\n#\n";
+}
+
+std::string rankTimesText(const std::vector<Row>& rows, const std::vector<RankPlace>& places) {
+  std::string text = "# Times of each rank, of single iterations out of place\n";
+  text += formatString("# %10s  %8s  %6s  %5s  %10s  %10s  %10s  %s\n", "size", "type", "redop", "rank",
+                       "least", "median", "most", "host");
+  text +=
+      formatString("# %10s  %8s  %6s  %5s  %10s  %10s  %10s\n", "(B)", "", "", "", "(us)", "(us)", "(us)");
+  for (const Row& row : rows) {
+    if (!row.out_of_place.iterations) continue;
+    const std::vector<std::vector<double>>& by_rank = row.out_of_place.iterations->by_rank_us;
+    for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+      const IterationTimes times = {by_rank[rank], {}};
+      text += formatString("# %10llu  %8s  %6s  %5zu  %10s  %10s  %10s  %s\n",
+                           static_cast<unsigned long long>(row.bytes), row.type.c_str(), row.op.c_str(), rank,
+                           fitNumber(times.least(), 10).c_str(), fitNumber(times.percentile(50), 10).c_str(),
+                           fitNumber(times.most(), 10).c_str(), places[rank].host.c_str());
+    }
+  }
+  return text + "#\n";
 }
 
 std::string footerText(const char* program, const Totals& totals) {

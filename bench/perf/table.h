@@ -33,6 +33,12 @@ struct Measurement {
   std::optional<IterationTimes> iterations;
 };
 
+// What the simulator says of a row, out of place.
+struct Prediction {
+  double us = 0;
+  std::string bottleneck;  // as horingGroupExplainEnd has it
+};
+
 struct Row {
   uint64_t bytes = 0;
   uint64_t count = 0;
@@ -42,7 +48,7 @@ struct Row {
   Measurement out_of_place;
   std::optional<Measurement> in_place;  // none: the collective cannot be called in place
   std::string timestamp;                // empty: not shown
-  std::optional<double> predicted_us;   // none: not requested, or it cannot be simulated
+  std::optional<Prediction> predicted;  // none: not requested, or it cannot be simulated
 };
 
 // One line of "Using devices".
@@ -69,8 +75,12 @@ std::string headerText(const char* program, const Options& options, int library_
 std::string placesText(const std::vector<RankPlace>& places);
 std::string columnsText(const Options& options);
 std::string rowText(const Row& row);
-// The prediction for each row, and how much of it was reached; `is_measured`: for this machine, or for an assumed one.
+// The predicted over the measured time; none where one of them is not known.
+std::optional<double> partReached(const Row& row);
+// The prediction for each row, how much of it was reached, and what bounds it; `is_measured`: for this machine, or for an assumed one.
 std::string explanationText(const std::vector<Row>& rows, bool is_measured);
+// The times of single iterations of each rank, out of place, for rows that have them.
+std::string rankTimesText(const std::vector<Row>& rows, const std::vector<RankPlace>& places);
 std::string footerText(const char* program, const Totals& totals);
 
 }  // namespace horing::perf

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "../../temporary_folder.h"
@@ -180,13 +181,51 @@ TEST(PerfPrograms, SayWhatTheMachineShouldReach) {
     const size_t at = explanation.find(std::string(" ") + bytes + " ");
     ASSERT_NE(at, std::string::npos) << explanation;
     std::istringstream row(explanation.substr(at));
-    std::string size, type, op;
+    std::string size, type, op, bound;
     double measured_us = 0, predicted_us = 0, reached = 0;
-    row >> size >> type >> op >> measured_us >> predicted_us >> reached;
+    row >> size >> type >> op >> measured_us >> predicted_us >> reached >> bound;
     EXPECT_GT(measured_us, 0);
     EXPECT_GT(predicted_us, 0);
     EXPECT_GT(reached, 0);
+    const std::set<std::string> kinds = {"links", "memory:", "cores:", "algorithm:", "latency", "slots:"};
+    EXPECT_TRUE(kinds.contains(bound)) << explanation;
   }
+  EXPECT_EQ(explanation.find("# Times of each rank"), std::string::npos) << explanation;
+}
+
+TEST(PerfPrograms, ShowTheTimesOfEachRankOnDemand) {
+  const Outcome outcome = runProgram(
+      underRun(3, {binary("all_reduce_perf"), "--explain=ranks", "-b", "1K", "-e", "1K", "-n", "5"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const size_t at = outcome.output.find("# Times of each rank");
+  ASSERT_NE(at, std::string::npos) << outcome.output;
+  std::istringstream lines(outcome.output.substr(at));
+  std::string line;
+  for (int heading = 0; heading < 3; ++heading) std::getline(lines, line);
+  for (int rank = 0; rank < 3; ++rank) {
+    std::getline(lines, line);
+    std::istringstream row(line);
+    std::string mark, size, type, op;
+    int shown = -1;
+    double least = 0, median = 0, most = 0;
+    row >> mark >> size >> type >> op >> shown >> least >> median >> most;
+    EXPECT_EQ(shown, rank) << line;
+    EXPECT_GT(least, 0) << line;
+    EXPECT_LE(least, median) << line;
+    EXPECT_LE(median, most) << line;
+  }
+  const size_t waits = outcome.output.find("# For whom each rank waited");
+  ASSERT_NE(waits, std::string::npos) << outcome.output;
+  std::istringstream wait_lines(outcome.output.substr(waits));
+  for (int heading = 0; heading < 4; ++heading) std::getline(wait_lines, line);
+  std::istringstream row(line);
+  std::string mark;
+  int rank = -1, peer = -1;
+  double data_s = -1, room_s = -1;
+  row >> mark >> rank >> peer >> data_s >> room_s;
+  EXPECT_EQ(rank, 0) << line;
+  EXPECT_TRUE(peer == 1 || peer == 2) << line;
+  EXPECT_GE(data_s + room_s, 0) << line;
 }
 
 TEST(PerfPrograms, RunWithOneRank) {
@@ -218,6 +257,7 @@ TEST(PerfPrograms, WriteJsonWithoutTheJobsSecret) {
 TEST(PerfPrograms, EndWithSixOnBadOptionsAndSevenBelowTheBandwidthAskedFor) {
   EXPECT_EQ(runProgram({binary("all_reduce_perf"), "--bogus", "1"}).code, 6);
   EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-g", "0"}).code, 6);
+  EXPECT_EQ(runProgram({binary("all_reduce_perf"), "--explain=nodes"}).code, 6);
   EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-b", "8Q"}).code, 255);
   const Outcome odd = runProgram(underRun(3, {binary("hypercube_perf"), "-b", "1K", "-e", "1K"}));
   EXPECT_EQ(odd.code, 6);

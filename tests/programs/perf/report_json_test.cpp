@@ -38,8 +38,11 @@ TEST(ReportJson, IsValidWhateverBytesAnArgumentHolds) {
   report.rows.push_back(row);
   row.root = 3;
   row.in_place.reset();
+  row.out_of_place.time_us = 8;
+  row.predicted = {2, "latency: of a link"};
   report.rows.push_back(row);
   report.totals.wrong = 2;
+  report.waits = {{}, {{0, 1.5, 0.25}}};
   const nlohmann::json json = nlohmann::json::parse(reportJson(report, Options()));
   EXPECT_EQ(json["version"], 3);
   EXPECT_EQ(json["config"]["devices"][0]["pid"], 42);
@@ -49,6 +52,15 @@ TEST(ReportJson, IsValidWhateverBytesAnArgumentHolds) {
   EXPECT_EQ(json["results"][1]["root"], "3");
   EXPECT_TRUE(json["results"][1]["in_place"].is_null());
   EXPECT_EQ(json["results"][1]["experiment_name"], "");
+  EXPECT_FALSE(json["results"][0].contains("predicted"));
+  EXPECT_EQ(json["results"][1]["predicted"]["time"], 2);
+  EXPECT_EQ(json["results"][1]["predicted"]["reached_pct"], 25);
+  EXPECT_EQ(json["results"][1]["predicted"]["bounded_by"], "latency: of a link");
+  ASSERT_EQ(json["waits"].size(), 1u);
+  EXPECT_EQ(json["waits"][0]["rank"], 1);
+  EXPECT_EQ(json["waits"][0]["for_rank"], 0);
+  EXPECT_EQ(json["waits"][0]["data_s"], 1.5);
+  EXPECT_EQ(json["waits"][0]["room_s"], 0.25);
   EXPECT_EQ(json["out_of_bounds"]["okay"], "false");
   EXPECT_EQ(json["average_bus_bandwidth"]["okay"], "unchecked");
 }

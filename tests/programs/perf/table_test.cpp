@@ -52,7 +52,7 @@ TEST(RowText, ShowsTheRootAndThatAHalfCannotBeHad) {
 
 TEST(ExplanationText, ComparesEachRowWithItsPrediction) {
   Row predicted = exampleRow(), unknown = exampleRow();
-  predicted.predicted_us = 61.728;
+  predicted.predicted = {61.728, "memory: of a node"};
   const std::string text = explanationText({predicted, unknown}, true);
   EXPECT_NE(text.find("for this machine, as it was measured before"), std::string::npos);
   EXPECT_EQ(explanationText({}, false).find("as it was measured"), std::string::npos);
@@ -62,8 +62,25 @@ TEST(ExplanationText, ComparesEachRowWithItsPrediction) {
   while (std::getline(lines, line))
     if (line.find("1048576") != std::string::npos) rows.push_back(words(line));
   ASSERT_EQ(rows.size(), 2u);
-  EXPECT_EQ(rows[0], (std::vector<std::string>{"#", "1048576", "float", "sum", "123.46", "61.73", "50.00"}));
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"#", "1048576", "float", "sum", "123.46", "61.73", "50.00",
+                                               "memory:", "of", "a", "node"}));
   EXPECT_EQ(rows[1], (std::vector<std::string>{"#", "1048576", "float", "sum", "123.46", "N/A", "N/A"}));
+}
+
+TEST(RankTimesText, HasARowForEachRankOfRowsWithTimes) {
+  Row timed = exampleRow(), untimed = exampleRow();
+  timed.out_of_place.iterations = IterationTimes{{3, 20, 7}, {{1, 3, 2}, {3, 20, 7}}};
+  const std::string text = rankTimesText({timed, untimed}, {{0, 41, "here"}, {1, 42, "there"}});
+  std::istringstream lines(text);
+  std::string line;
+  std::vector<std::vector<std::string>> rows;
+  while (std::getline(lines, line))
+    if (line.find("1048576") != std::string::npos) rows.push_back(words(line));
+  ASSERT_EQ(rows.size(), 2u) << text;
+  EXPECT_EQ(rows[0],
+            (std::vector<std::string>{"#", "1048576", "float", "sum", "0", "1.00", "2.00", "3.00", "here"}));
+  EXPECT_EQ(rows[1], (std::vector<std::string>{"#", "1048576", "float", "sum", "1", "3.00", "7.00", "20.00",
+                                               "there"}));
 }
 
 TEST(RowText, LinesUpWithItsHeader) {

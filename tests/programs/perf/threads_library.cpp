@@ -357,7 +357,7 @@ horingResult_t horingGroupEnd() {
   return first_error;
 }
 // Threads that are no library have no simulator; perf_programs_test asks the real one.
-horingResult_t horingGroupSimulateEnd(horingSimInfo_t*) {
+horingResult_t horingGroupExplainEnd(horingSimInfo_t*, char*, size_t) {
   group = Group();
   return horingInvalidUsage;
 }

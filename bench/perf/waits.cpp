@@ -1,0 +1,96 @@
+#include "perf/waits.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "base/number.h"
+
+namespace horing::perf {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kName = "horing_wait_seconds_total{";
+
+// What follows `before` in the line.
+std::string_view after(std::string_view line, std::string_view before) {
+  const size_t at = line.find(before);
+  return at == std::string_view::npos ? std::string_view() : line.substr(at + before.size());
+}
+
+}  // namespace
+
+std::vector<Wait> waitsIn(std::string_view metrics) {
+  std::vector<Wait> waits;
+  for (; !metrics.empty(); metrics = after(metrics, "\n")) {
+    const std::string_view line = metrics.substr(0, metrics.find('\n'));
+    if (!line.starts_with(kName)) continue;
+    std::string_view peer_text = after(line, "peer=\""), seconds_text = after(line, "} ");
+    const std::optional<int> peer = takeNumber<int>(peer_text);
+    const std::optional<double> seconds = takeNumber<double>(seconds_text);
+    if (!peer || !seconds) continue;
+    auto found =
+        std::find_if(waits.begin(), waits.end(), [&](const Wait& wait) { return wait.peer == *peer; });
+    if (found == waits.end()) found = waits.insert(found, {*peer, 0, 0});
+    (after(line, "for=\"").starts_with("room") ? found->room_s : found->data_s) = *seconds;
+  }
+  std::stable_sort(waits.begin(), waits.end(),
+                   [](const Wait& a, const Wait& b) { return a.seconds() > b.seconds(); });
+  return waits;
+}
+
+std::string waitsText(const std::vector<std::vector<Wait>>& by_rank) {
+  std::string text =
+      "# For whom each rank waited most, in all calls: for data from it, and for room to send to it\n";
+  text += formatString("# %5s  %5s  %10s  %10s\n", "rank", "for", "data", "room");
+  text += formatString("# %5s  %5s  %10s  %10s\n", "", "rank", "(s)", "(s)");
+  for (size_t rank = 0; rank < by_rank.size(); ++rank)
+    for (const Wait& wait : by_rank[rank])
+      text += formatString("# %5zu  %5d  %10.3f  %10.3f\n", rank, wait.peer, wait.data_s, wait.room_s);
+  return text + "#\n";
+}
+
+Result<MetricsFolder> MetricsFolder::open() {
+  MetricsFolder folder;
+  if (const char* const given = std::getenv("HORING_METRICS"); given && *given) {
+    folder.path_ = given;
+    return folder;
+  }
+  std::error_code failed;
+  std::string name = (fs::temp_directory_path(failed) / "horing_perf_XXXXXX").string();
+  if (failed || !::mkdtemp(name.data()))
+    return systemError(failed ? failed.value() : errno, "no folder for metrics: %s", name.c_str());
+  folder.path_ = name;
+  folder.is_own_ = true;
+  return folder;
+}
+
+MetricsFolder::MetricsFolder(MetricsFolder&& other) noexcept
+    : path_(std::move(other.path_)), is_own_(std::exchange(other.is_own_, false)) {}
+
+MetricsFolder::~MetricsFolder() {
+  std::error_code ignored;
+  if (is_own_) fs::remove_all(path_, ignored);
+}
+
+std::vector<Wait> MetricsFolder::waitsOf(int rank) const {
+  const std::string end = formatString("-rank%d-%d.prom", rank, static_cast<int>(getpid()));
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, failed)) {
+    if (!entry.path().filename().string().ends_with(end)) continue;
+    std::ifstream file(entry.path());
+    return waitsIn(std::string(std::istreambuf_iterator<char>(file), {}));
+  }
+  return {};
+}
+
+}  // namespace horing::perf

@@ -1,0 +1,44 @@
+#pragma once
+// For whom a rank waited, by the files of metrics that the library writes (HORING_METRICS, docs/metrics.md).
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace horing::perf {
+
+struct Wait {
+  int peer = -1;  // -1: nobody
+  double data_s = 0;
+  double room_s = 0;
+
+  double seconds() const { return data_s + room_s; }
+};
+
+// All of one file, longest first.
+std::vector<Wait> waitsIn(std::string_view metrics);
+
+// A line for each, by rank.
+std::string waitsText(const std::vector<std::vector<Wait>>& by_rank);
+
+// The folder of these files. A resource.
+class MetricsFolder {
+ public:
+  // That of HORING_METRICS, or a new one, which is removed at the end. Errors: kSystemError.
+  static Result<MetricsFolder> open();
+  MetricsFolder(MetricsFolder&& other) noexcept;
+  ~MetricsFolder();
+
+  const std::string& path() const { return path_; }
+  // Of a rank of this process that has one communicator; empty if there is no file of it.
+  std::vector<Wait> waitsOf(int rank) const;
+
+ private:
+  MetricsFolder() = default;
+
+  std::string path_;
+  bool is_own_ = false;
+};
+
+}  // namespace horing::perf
