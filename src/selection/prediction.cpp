@@ -48,6 +48,7 @@ Status simulateInto(Prediction& prediction, Record record) {
       elementsOf(question.collective, question.machine.ranks(), question.bytes, input.element_bytes);
   input.pipelining = question.pipelining;
   input.record = record;
+  input.link_parts = question.link_parts;
   input.most_work = question.most_work;
   HORING_ASSIGN(prediction.result, simulate(input));
   prediction.bound = wireBound(question.collective, static_cast<double>(question.bytes), question.machine);
@@ -61,7 +62,7 @@ Result<Prediction> predict(const Question& question, Record record) {
   Prediction prediction;
   prediction.question = question;
   prediction.folding = Folding(Folding::Kind::kNone, question.machine.nodes, question.machine.ranks_per_node);
-  if (question.ranks != Ranks::kAll && !nodesTakeTurns(question.machine)) {
+  if (question.ranks != Ranks::kAll && question.link_parts.empty() && !nodesTakeTurns(question.machine)) {
     HORING_ASSIGN(prediction.folding,
                   findFolding(
                       question.machine.nodes, question.machine.ranks_per_node,

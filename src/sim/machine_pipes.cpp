@@ -6,7 +6,8 @@
 
 namespace horing {
 
-MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& network)
+MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& network,
+                           std::span<const LinkParts> parts)
     : machine_(machine),
       network_(network),
       core_of_(coresOfPositions(machine, network.folding())),
@@ -15,9 +16,8 @@ MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& net
   const Folding& folding = network.folding();
   const int32_t ranks = folding.simulatedRanks();
   const int32_t nodes = folding.folds() ? 1 : folding.nodes();
-  const int32_t nics = machine.nic == Owner::kNode ? nodes : ranks;
-  nic_out_ = addResources(nics, picosecondsPerByte(machine.between.gbytes_per_s), &SharedPipes::addOrdered);
-  nic_in_ = addResources(nics, picosecondsPerByte(machine.between.gbytes_per_s));
+  nic_out_ = addNics(parts, &LinkParts::sends, &SharedPipes::addOrdered);
+  nic_in_ = addNics(parts, &LinkParts::receives, &SharedPipes::addResource);
   port_out_ = addResources(ranks, picosecondsPerByte(machine.inside.gbytes_per_s));
   port_in_ = addResources(ranks, picosecondsPerByte(machine.inside.gbytes_per_s));
   memory_ = addResources(nodes, picosecondsPerByte(machine.memory_gbytes_per_s));
@@ -36,10 +36,23 @@ MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& net
   }
 }
 
-MachinePipes::Numbers MachinePipes::addResources(int32_t count, double cost, Add add) {
+MachinePipes::Numbers MachinePipes::addResources(int32_t count, double cost) {
   Numbers numbers;
   if (cost > 0)
-    for (int32_t i = 0; i < count; ++i) numbers.push_back((pipes_.*add)(cost));
+    for (int32_t i = 0; i < count; ++i) numbers.push_back(pipes_.addResource(cost));
+  return numbers;
+}
+
+MachinePipes::Numbers MachinePipes::addNics(std::span<const LinkParts> parts, double LinkParts::*part,
+                                            Add add) {
+  Numbers numbers;
+  const double cost = picosecondsPerByte(machine_.between.gbytes_per_s);
+  const Folding& folding = network_.folding();
+  const int32_t of_node = machine_.nic == Owner::kNode ? 1 : folding.ranksPerNode();
+  const int32_t count = of_node * (folding.folds() ? 1 : folding.nodes());
+  for (int32_t i = 0; i < count && cost > 0; ++i)
+    numbers.push_back(
+        (pipes_.*add)(parts.empty() ? cost : cost / (parts[static_cast<size_t>(i / of_node)].*part)));
   return numbers;
 }
 

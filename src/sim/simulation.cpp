@@ -157,7 +157,7 @@ Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& networ
     : input_(input),
       network_(network),
       keeps_records_(input.record == Record::kEverything),
-      machine_(input.machine, network),
+      machine_(input.machine, network, input.link_parts),
       pipes_(machine_.pipes()),
       wires_(network.wires().size()),
       lanes_(static_cast<size_t>(network.lanes())),
@@ -591,6 +591,14 @@ Status checkInput(const SimulationInput& input) {
         Code::kInvalidArgument,
         "no node can stand for all of %d whose ranks take turns on the same cores: simulate all",
         input.machine.nodes);
+  const std::span<const LinkParts> parts = input.link_parts;
+  if (!parts.empty() && (input.folding.folds() || parts.size() != static_cast<size_t>(input.machine.nodes) ||
+                         std::any_of(parts.begin(), parts.end(), [](const LinkParts& part) {
+                           return !(part.sends > 0 && part.receives > 0);
+                         })))
+    return makeStatus(Code::kInvalidArgument,
+                      "%zu parts of the links of %d nodes: expected one above 0 for each, and all simulated",
+                      parts.size(), input.machine.nodes);
   if (!in_range(plan.window, 1, kMaxWindow) || !in_range(plan.slices_per_chunk, 0, kMaxSlices) ||
       !in_range(plan.slots_inside, 1, kMaxQueueSlices) || !in_range(plan.slots_between, 1, kMaxQueueSlices) ||
       !in_range(plan.scratch_slices, 0, kMaxQueueSlices))

@@ -43,6 +43,8 @@ struct SimulationInput {
   size_t element_bytes = 4;
   Pipelining pipelining;
   Record record = Record::kNothing;
+  std::span<const LinkParts>
+      link_parts;  // by node; empty: all nodes have the machine's rate. Not with a folding
   // A limit of SharedPipes::sharings(); exceeding it is an error.
   int64_t most_work = INT64_MAX;
 };

@@ -190,6 +190,24 @@ TEST(Simulation, SaysHowBusyTheLinesWere) {
   EXPECT_DOUBLE_EQ(result.usages[1].busiest, 1);
 }
 
+// A ring's all-gather passes M - 1 blocks over each link, so that the slow one takes the whole time.
+TEST(Simulation, FollowsTheNodeWhoseLinkIsSlower) {
+  MachineModel machine;
+  machine.between = {0, 10, 0, 0, 0};
+  for (const Owner nic : {Owner::kNode, Owner::kRank}) {
+    machine.nic = nic;
+    const Simulated call{"ring", Collective::kAllGather, {4, 1}, 4 * 65536, machine, unsliced()};
+    const std::vector<Schedule> schedules = buildAll(call.algorithm, call.collective, call.shape);
+    SimulationInput input = inputOf(call, schedules);
+    EXPECT_EQ(simulate(input).value().time, 3 * 65536 * 100);
+    for (const LinkParts slow : {LinkParts{0.5, 1}, LinkParts{1, 0.5}}) {
+      const std::vector<LinkParts> parts = {{}, {}, slow, {}};
+      input.link_parts = parts;
+      EXPECT_EQ(simulate(input).value().time, 2 * 3 * 65536 * 100);
+    }
+  }
+}
+
 TEST(Simulation, RefusesWhatIsOutOfRange) {
   const std::vector<Schedule> all = buildAll("ring", Collective::kAllReduce, {2, 2});
   const Simulated wanted{"ring", Collective::kAllReduce, {2, 2}, 4096, {}, {}};
@@ -217,6 +235,10 @@ TEST(Simulation, RefusesWhatIsOutOfRange) {
     }();
     input.schedules = huge;
   });
+  static const LinkParts kParts[] = {{}, {0, 1}};
+  refused("1 parts of the links of 2 nodes",
+          [](SimulationInput& input) { input.link_parts = std::span(kParts).first(1); });
+  refused("expected one above 0", [](SimulationInput& input) { input.link_parts = kParts; });
   std::vector<Schedule> wrong = all;
   wrong[1].lanes[0].blocks[0].body[0].send_to = 17;
   refused("does not exist", [&](SimulationInput& input) { input.schedules = wrong; });
