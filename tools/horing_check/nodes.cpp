@@ -61,6 +61,13 @@ std::vector<std::string> namesOf(const std::vector<Place>& places, const std::ve
   return names;
 }
 
+Status limitNewCommunicators(int timeout_ms) {
+  const std::string limit = std::to_string(timeout_ms);
+  for (const char* const name : {"HORING_INIT_TIMEOUT_MS", "HORING_TIMEOUT_MS"})
+    HORING_TRY(called(horingSetDefault(name, limit.c_str()), nullptr, name));
+  return {};
+}
+
 }  // namespace
 
 Status called(horingResult_t result, horingComm_t comm, const char* what) {
@@ -71,10 +78,7 @@ Status called(horingResult_t result, horingComm_t comm, const char* what) {
 Result<Nodes> Nodes::meet(int timeout_ms) {
   // Defaults, unless the environment sets them: no calibration besides this program, and no wait beyond its time.
   HORING_TRY(called(horingSetDefault("HORING_CALIBRATE", "0"), nullptr, "HORING_CALIBRATE"));
-  const std::string limit = std::to_string(timeout_ms);
-  HORING_TRY(
-      called(horingSetDefault("HORING_INIT_TIMEOUT_MS", limit.c_str()), nullptr, "HORING_INIT_TIMEOUT_MS"));
-  HORING_TRY(called(horingSetDefault("HORING_TIMEOUT_MS", limit.c_str()), nullptr, "HORING_TIMEOUT_MS"));
+  HORING_TRY(limitNewCommunicators(timeout_ms));
   Nodes nodes;
   HORING_TRY(called(horingCommInitFromEnv(&nodes.comm_), nullptr, "the ranks cannot meet"));
   int rank = 0;
@@ -116,12 +120,12 @@ int Nodes::failedNode() const {
 }
 
 Status Nodes::limitWaits(int timeout_ms) {
+  HORING_TRY(limitNewCommunicators(timeout_ms));
   return called(horingCommSetTimeout(comm_, timeout_ms), comm_, "horingCommSetTimeout");
 }
 
-Status Nodes::broadcast(std::vector<int32_t>& values) {
-  return called(horingBcast(values.data(), values.size(), horingInt32, 0, comm_, nullptr), comm_,
-                "telling the plan");
+Status Nodes::broadcast(void* value, size_t bytes, int from) {
+  return called(horingBcast(value, bytes, horingUint8, from, comm_, nullptr), comm_, "telling the plan");
 }
 
 Result<std::vector<char>> Nodes::gather(const void* value, size_t bytes) {

@@ -30,10 +30,14 @@ class Nodes {
   // After an error: the node that caused it; -1: none in particular.
   int failedNode() const;
 
-  // Limits the wait of later calls.
+  // Limits the wait of later calls, and of communicators that are made later.
   Status limitWaits(int timeout_ms);
+  // Broadcasts `bytes` of one node.
+  Status broadcast(void* value, size_t bytes, int from);
   // Broadcasts node 0's values.
-  Status broadcast(std::vector<int32_t>& values);
+  Status broadcast(std::vector<int32_t>& values) {
+    return broadcast(values.data(), values.size() * sizeof values[0], 0);
+  }
   // Gathers `bytes` from each node, in order.
   Result<std::vector<char>> gather(const void* value, size_t bytes);
   // Gathers a text from each node, in order.

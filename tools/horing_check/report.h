@@ -1,5 +1,6 @@
 #pragma once
 // The result of the check, for users and for programs.
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,21 @@ struct Loss {
   double share = 1;
 };
 
+// The best time of one collective, each time that of the slowest node, and what a simulation expects.
+struct CollectiveTime {
+  std::string name{};  // "all_reduce"
+  double seconds = 0;
+  double expected_s = 0;   // if all nodes had the verdict's rate; 0: it takes too long to simulate
+  double with_slow_s = 0;  // if the sides that the verdict calls slow are so; 0: there are none
+  double good_s = 0, good_expected_s = 0;  // of the good nodes alone; 0: not measured
+};
+
+struct Collectives {
+  uint64_t bytes = 0;  // of the whole vector
+  std::vector<CollectiveTime> times;
+  std::string left_out;  // why there are none
+};
+
 struct Report {
   std::vector<std::string> names;  // of nodes
   int ranks = 0;
@@ -22,8 +38,9 @@ struct Report {
   size_t facts = 0;  // compared
   Figures figures;
   Verdict verdict;
+  Collectives collectives;
   int rounds = 0;
-  double seconds = 0;
+  double seconds = 0;  // of the rounds
   // Why the check ended early; empty: it did not.
   std::string cut_short;
   int failed = -1;           // the node that ended it early, if one did

@@ -57,6 +57,18 @@ Json lossesJson(const std::vector<Loss>& all) {
   return losses;
 }
 
+Json collectivesJson(const Collectives& collectives) {
+  Json times = Json::array();
+  for (const CollectiveTime& time : collectives.times) {
+    Json one = {{"collective", time.name}, {"seconds", time.seconds}, {"expected_seconds", time.expected_s}};
+    if (time.with_slow_s > 0) one["expected_seconds_with_slow_nodes"] = time.with_slow_s;
+    if (time.good_s > 0)
+      one["good_nodes"] = {{"seconds", time.good_s}, {"expected_seconds", time.good_expected_s}};
+    times.push_back(one);
+  }
+  return {{"bytes", collectives.bytes}, {"times", times}, {"left_out", collectives.left_out}};
+}
+
 }  // namespace
 
 std::string reportToJson(const Report& report) {
@@ -80,6 +92,7 @@ std::string reportToJson(const Report& report) {
                     {"cut_short", report.cut_short},
                     {"findings", findingsJson(report)},
                     {"uplinks", uplinksJson(report)},
+                    {"collectives", collectivesJson(report.collectives)},
                     {"losses", lossesJson(report.losses)},
                     {"sunk", lossesJson(report.sunk)},
                     {"bytes_per_s", report.verdict.bytes_per_s},

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "horing_check/baseline.h"
+#include "horing_check/collectives.h"
 #include "horing_check/pair_meter.h"
 #include "horing_check/rounds.h"
 
@@ -42,7 +43,9 @@ class Session {
   }
 
   Report run() {
-    const Status status = measureAll();
+    Status status = measurePairs();
+    report_.seconds = elapsed();
+    if (status.ok() && !options_.soak) status = measureTogether();
     if (!status.ok()) {
       const int failed = nodes_.failedNode();
       if (failed >= 0 && failed < nodes_.count()) report_.failed = failed;
@@ -52,7 +55,6 @@ class Session {
       report_.cut_short = who + status.message();
       report_.verdict = diagnose(report_.figures);
     }
-    report_.seconds = elapsed();
     report_.soaked = options_.soak;
     if (options_.soak) report_.sunk = lossesWithin(report_.names, report_.figures);
     return std::move(report_);
@@ -63,13 +65,12 @@ class Session {
     return std::chrono::duration<double>(SessionClock::now() - options_.start).count();
   }
 
-  Status measureAll() {
+  Status measurePairs() {
     HORING_TRY(compareFacts());
     PairMeter meter(nodes_.comm(), nodes_.self());
     for (;;) {
       std::vector<int32_t> plan = planRound();
-      HORING_TRY(
-          nodes_.limitWaits(std::max(static_cast<int>((options_.time_s - elapsed()) * 1000), kLeastWaitMs)));
+      HORING_TRY(limitWaits());
       HORING_TRY(nodes_.broadcast(plan));
       const double slot_s = plan.back() * 1e-6;
       if (slot_s <= 0) return {};
@@ -80,6 +81,22 @@ class Session {
       HORING_ASSIGN(const std::vector<char> all, nodes_.gather(&mine, sizeof mine));
       note(all);
     }
+  }
+
+  // The end of the time spoils no verdict about pairs. The other nodes leave it to node 0 to say what went wrong.
+  Status measureTogether() {
+    if (nodes_.self() == 0) progress_("collectives");
+    HORING_TRY(limitWaits());
+    Result<Collectives> measured = measureCollectives(nodes_, report_, options_.time_s - elapsed());
+    if (measured.ok()) report_.collectives = measured.take();
+    if (measured.ok() || nodes_.self() != 0) return {};
+    if (measured.status().code() != Code::kTimeout) return measured.status();
+    report_.collectives.left_out = "they did not end in time (--time)";
+    return {};
+  }
+
+  Status limitWaits() {
+    return nodes_.limitWaits(std::max(static_cast<int>((options_.time_s - elapsed()) * 1000), kLeastWaitMs));
   }
 
   Status compareFacts() {

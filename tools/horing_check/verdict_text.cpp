@@ -10,6 +10,8 @@ namespace horing::check {
 
 namespace {
 
+constexpr double kAsExpected = 0.9;  // of the expected speed: less is a loss that needs a reason
+
 std::string rateText(double bytes_per_s) {
   return bytesText(bytes_per_s) + "/s";
 }
@@ -129,6 +131,44 @@ std::string figureLines(const Report& report) {
       percent(verdict.least_loss).c_str());
 }
 
+// The part of the lost time that a simulation with the slow sides loses, too.
+double explainedPart(const CollectiveTime& time) {
+  return std::clamp((time.with_slow_s - time.expected_s) / (time.seconds - time.expected_s), 0.0, 1.0);
+}
+
+// `slow`: "node5 explains"; `bad`: the nodes that are not good.
+std::string collectiveLine(const CollectiveTime& time, const std::string& slow, const std::string& bad) {
+  const double reached = time.expected_s / time.seconds;
+  std::string text = "  " + time.name + ": " + percent(reached) + " (" + secondsText(time.seconds) + ", " +
+                     secondsText(time.expected_s) + " expected)";
+  if (time.with_slow_s > 0 && reached < kAsExpected)
+    text += "; " + slow + " " + percent(explainedPart(time)) + " of the loss";
+  if (time.good_s > 0) text += "; without " + bad + ": " + percent(time.good_expected_s / time.good_s);
+  return text + "\n";
+}
+
+std::string collectiveLines(const Report& report) {
+  const Collectives& all = report.collectives;
+  if (!all.left_out.empty()) return "collectives: not measured: " + all.left_out + "\n";
+  if (all.times.empty()) return {};
+  const std::vector<int> good = goodNodes(report);
+  std::vector<int> bad;
+  std::set<int> slow;
+  for (int node = 0; node < static_cast<int>(report.names.size()); ++node)
+    if (!std::binary_search(good.begin(), good.end(), node)) bad.push_back(node);
+  for (const Finding& finding : report.verdict.findings)
+    if (finding.confirmed && finding.quantity == Quantity::kRate && finding.part != Part::kPath)
+      slow.insert(finding.node);
+  const std::string slow_names =
+      hostListOf(report, {slow.begin(), slow.end()}) + (slow.size() == 1 ? " explains" : " explain");
+  std::string text =
+      formatString("collectives of %s on rings of all %zu nodes, beside a simulation with the median rate:\n",
+                   sizeText(all.bytes).c_str(), report.names.size());
+  for (const CollectiveTime& time : all.times)
+    if (time.expected_s > 0) text += collectiveLine(time, slow_names, hostListOf(report, bad));
+  return text;
+}
+
 std::string lossLines(const std::vector<Loss>& losses, const char* when) {
   std::string text;
   for (const Loss& loss : losses)
@@ -176,7 +216,7 @@ std::string verdictText(const Report& report) {
   if (!sure.empty()) text += "found:\n" + sure;
   if (!doubtful.empty())
     text += "perhaps, but there are too few measurements to blame it (use a longer --time):\n" + doubtful;
-  text += baselineLines(report) + soakLines(report);
+  text += collectiveLines(report) + baselineLines(report) + soakLines(report);
   if (sure.empty() && report.cut_short.empty())
     text += doubtful.empty() ? "verdict: nothing is slower than the others\n"
                              : "verdict: nothing is confirmed to be slower than the others\n";

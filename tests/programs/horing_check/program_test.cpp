@@ -50,6 +50,18 @@ TEST(HoringCheck, FindsAPlantedAdapter) {
     EXPECT_EQ(finding["quantity"], "rate");
     EXPECT_NEAR(finding["factor"].get<double>(), 0.4, 0.08);
   }
+  EXPECT_TRUE(contains(outcome.output, "; node2 explains ")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "; without node2: ")) << outcome.output;
+  const auto& times = report["collectives"]["times"];
+  ASSERT_EQ(times.size(), 3u) << report["collectives"];
+  for (const auto& time : times) {
+    const double seconds = time["seconds"], expected = time["expected_seconds"];
+    const double lost = seconds - expected;
+    EXPECT_GT(seconds, 1.5 * expected) << time;
+    EXPECT_GT(time["expected_seconds_with_slow_nodes"].get<double>() - expected, 0.5 * lost) << time;
+    const auto& good = time["good_nodes"];
+    EXPECT_LT(good["seconds"].get<double>(), 2 * good["expected_seconds"].get<double>()) << time;
+  }
 }
 
 TEST(HoringCheck, FindsNothingWhereNothingIsPlanted) {
@@ -58,6 +70,17 @@ TEST(HoringCheck, FindsNothingWhereNothingIsPlanted) {
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
   EXPECT_TRUE(contains(outcome.output, "verdict: nothing is slower than the others")) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "facts: ")) << outcome.output;
+  for (const char* collective : {"all_reduce", "all_gather", "reduce_scatter"})
+    EXPECT_TRUE(contains(outcome.output, std::string("\n  ") + collective + ": ")) << outcome.output;
+  EXPECT_FALSE(contains(outcome.output, "explain") || contains(outcome.output, "without")) << outcome.output;
+}
+
+TEST(HoringCheck, ComparesNoOtherAlgorithmThanRings) {
+  const Outcome outcome =
+      runProgram({HORING_RUN_PROGRAM, "-n", "2", "--timeout", "60", "--", "sh", "-c",
+                  "HORING_ALGO=direct HORING_GROUP=$RANK exec " HORING_CHECK_PROGRAM " --time 20s"});
+  EXPECT_LE(outcome.code, 1) << outcome.errors;
+  EXPECT_TRUE(contains(outcome.output, "collectives: not measured: HORING_ALGO is set")) << outcome.output;
 }
 
 TEST(HoringCheck, SoaksAsLongAsItIsToldAndComparesWithAnEarlierRun) {

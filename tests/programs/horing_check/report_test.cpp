@@ -8,6 +8,7 @@
 
 #include "../../temporary_folder.h"
 #include "horing_check/baseline.h"
+#include "horing_check/collectives.h"
 #include "horing_check/pair_meter.h"
 #include "simulated_cluster.h"
 
@@ -90,6 +91,67 @@ TEST(Verdict, NamesAnUplinkInPlaceOfTheNodesThatShareIt) {
   const auto json = nlohmann::json::parse(reportToJson(report));
   EXPECT_EQ(json["uplinks"][0]["nodes"], (std::vector<std::string>{"node4", "node5", "node6"}));
   EXPECT_EQ(outcomeOf(report), Outcome::kSlow);
+}
+
+// Collectives of a ring whose sender 2 is slow, as the simulation expects them.
+Report withCollectives(Report report, double seconds, double good_seconds) {
+  const size_t nodes = report.names.size();
+  const auto expected = [&](size_t of, bool with_slow_sides) {
+    return expectedSeconds(Collective::kAllReduce, 4 << 20, of, report.verdict, with_slow_sides).take();
+  };
+  CollectiveTime time{"all_reduce", seconds, expected(nodes, false)};
+  if (good_seconds > 0) {
+    time.with_slow_s = expected(nodes, true);
+    time.good_s = good_seconds, time.good_expected_s = expected(nodes - 1, false);
+  }
+  report.collectives = {4 << 20, {time}, ""};
+  return report;
+}
+
+TEST(Collectives, TakeAsLongAsTheSlowestSideOfARing) {
+  SimulatedCluster clean(8, 1, {0, 0}), slow(8, 1, {0, 0});
+  slow.slowSender(2, 0.4);
+  const Verdict good = clean.check(), bad = slow.check();
+  const double seconds = expectedSeconds(Collective::kAllReduce, 64 << 20, 8, good, false).take();
+  EXPECT_NEAR(seconds, 2 * 7.0 / 8 * (64 << 20) / good.bytes_per_s, 0.05 * seconds);
+  EXPECT_DOUBLE_EQ(expectedSeconds(Collective::kAllReduce, 64 << 20, 8, good, true).take(), seconds);
+  EXPECT_NEAR(expectedSeconds(Collective::kAllReduce, 64 << 20, 8, bad, true).take(), seconds / 0.4,
+              0.05 * seconds);
+}
+
+TEST(Collectives, SayWhatASlowNodeCostsAndWhatTheOthersReach) {
+  SimulatedCluster cluster(8, 1);
+  cluster.slowSender(2, 0.4);
+  const Report pairs = reportOf(cluster, 8);
+  const double seconds = expectedSeconds(Collective::kAllReduce, 4 << 20, 8, pairs.verdict, true).take();
+  const double good_seconds =
+      expectedSeconds(Collective::kAllReduce, 4 << 20, 7, pairs.verdict, false).take() / 0.97;
+  const Report report = withCollectives(pairs, seconds, good_seconds);
+  std::string text = verdictText(report);
+  EXPECT_TRUE(says(text, "collectives of 4 MiB on rings of all 8 nodes, ")) << text;
+  EXPECT_TRUE(says(text, "  all_reduce: 4")) << text;
+  EXPECT_TRUE(says(text, "; node2 explains 100 % of the loss; without node2: 97 %\n")) << text;
+  // Twice as slow as the simulation with the slow node: something else costs time, too.
+  text = verdictText(withCollectives(pairs, 2 * seconds, good_seconds));
+  EXPECT_TRUE(says(text, "; node2 explains 3") || says(text, "; node2 explains 4")) << text;
+  const auto json = nlohmann::json::parse(reportToJson(report))["collectives"];
+  EXPECT_EQ(json["bytes"], 4 << 20);
+  EXPECT_EQ(json["times"][0]["collective"], "all_reduce");
+  EXPECT_EQ(json["times"][0]["seconds"], seconds);
+  EXPECT_EQ(json["times"][0]["expected_seconds_with_slow_nodes"], seconds);
+  EXPECT_EQ(json["times"][0]["good_nodes"]["seconds"], good_seconds);
+}
+
+TEST(Collectives, BlameNobodyIfAllNodesAreAlike) {
+  SimulatedCluster cluster(8, 1);
+  const Report pairs = reportOf(cluster, 8);
+  const std::string text = verdictText(withCollectives(pairs, 100, 0));
+  EXPECT_TRUE(says(text, " expected)\n")) << text;
+  EXPECT_FALSE(says(text, "explain") || says(text, "without")) << text;
+  EXPECT_TRUE(says(text, "verdict: nothing is slower than the others")) << text;
+  Report none = pairs;
+  none.collectives.left_out = "there was no time";
+  EXPECT_TRUE(says(verdictText(none), "collectives: not measured: there was no time\n"));
 }
 
 Report laterReport(const Report& before, const std::string& file, double of_all, double of_node2) {
