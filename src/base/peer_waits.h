@@ -10,7 +10,7 @@ namespace horing {
 
 struct PeerWait {
   int32_t peer = -1;
-  bool for_room = false;  // for the peer to take data; else for its data
+  bool for_room = false;  // for the peer to take data, also what is under way; else for its data
   bool operator==(const PeerWait&) const = default;
 };
 

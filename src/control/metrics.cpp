@@ -66,7 +66,9 @@ std::string waitsText(const MetricsOf& of, const WaitTimes& times) {
                            [&](int peer) { return of_peer(peer, false) + of_peer(peer, true); });
   if (peers.size() > kMostMetricPeers) peers.resize(kMostMetricPeers);
   Family waits(of, "horing_wait_seconds", "counter",
-               "Time in which a collective or message waited for a rank: for its data, or for room to send.");
+               "Time in which a collective or message waited for a rank: for its data, or for room to send, "
+               "or had data under "
+               "way to it.");
   for (const int peer : peers)
     for (const bool for_room : {false, true})
       waits.add(formatString("peer=\"%d\",for=\"%s\"", peer, for_room ? "room" : "data"),

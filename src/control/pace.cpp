@@ -46,7 +46,7 @@ std::string paceText(const Pace& pace) {
     const double percent = each.us / 1e4 / seconds;
     if (percent < 1) continue;
     text += formatString("%s%.0f %% of the time %s rank %d", std::exchange(separator, ", "), percent,
-                         each.wait.for_room ? "for room at" : "for data from", each.wait.peer);
+                         each.wait.for_room ? "to send to" : "for data from", each.wait.peer);
   }
   return text;
 }

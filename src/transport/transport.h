@@ -113,6 +113,8 @@ class Link {
   virtual bool givenUp() const { return false; }
   // The link was established and its connection broke: it is being re-established, and messages in flight are retransmitted then.
   virtual bool isMending() const { return false; }
+  // Messages were posted that the peer has not released yet. False where sending waits for room as soon as that lasts.
+  virtual bool hasUnderWay() const { return false; }
   // The peer has left in order: only its earlier messages still arrive. If the caller needs more, that is an error of status().
   virtual bool departed() const = 0;
   // Owned by the link.

@@ -1,5 +1,6 @@
 #include "comm/links/connector.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace horing {
@@ -63,6 +64,7 @@ Status Connector::begin(const LinkSet& links) {
     } else if (!made.link->established()) {
       coming_up_.push_back({links.use, peer});
     }
+    if (made.link) all_.push_back({links.use, peer});
   }
   return {};
 }
@@ -116,10 +118,13 @@ bool Connector::established(const LinkSet& links) const {
 }
 
 bool Connector::isMending() const {
-  for (const std::vector<Made>& links : links_)
-    for (const Made& made : links)
-      if (made.link && made.link->isMending()) return true;
-  return false;
+  return std::ranges::any_of(all_,
+                             [this](const Place& place) { return at(place.use, place.peer)->isMending(); });
+}
+
+void Connector::addUnderWay(PeerWaits& waits) const {
+  for (const Place& place : all_)
+    if (at(place.use, place.peer)->hasUnderWay()) waits.add({.peer = place.peer, .for_room = true});
 }
 
 std::string Connector::describeMissing(const LinkSet& links) const {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/peer_waits.h"
 #include "base/status.h"
 #include "transport/lent_memory.h"
 #include "transport/transport.h"
@@ -63,8 +64,10 @@ class Connector {
   // The ranks of the peers that are not connected.
   std::vector<int32_t> missing(const LinkSet& links) const;
 
-  // Whether any link is being re-established; looks at all links.
+  // Whether any link is being re-established.
   bool isMending() const;
+  // For room: the peers that messages are under way to, which this rank may not wait for, since the system's buffers have taken them.
+  void addUnderWay(PeerWaits& waits) const;
 
   Link& link(LinkUse use, int peer) { return *at(use, peer); }
   const std::vector<std::unique_ptr<Transport>>& transports() const { return transports_; }
@@ -128,7 +131,8 @@ class Connector {
     LinkUse use;
     int peer;
   };
-  std::vector<Place> coming_up_;  // links that their transport may still give up
+  std::vector<Place> all_;        // links that were begun
+  std::vector<Place> coming_up_;  // those that their transport may still give up
   uint32_t took_over_ = 0;        // bits of transports that took over links
 };
 

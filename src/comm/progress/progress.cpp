@@ -72,7 +72,7 @@ Status Progress::drive(const Drive& drive) {
       counted_ns_ = now_ns;
     }
     if (now_ns >= next_look_ns) {
-      countWaits(operation.waits(), now_ns);
+      countWaits(waitsOf(operation), now_ns);
       HORING_TRY(checkOnIt(drive, beside, now_ns));
       next_look_ns = now_ns + kLookAroundNs;
     }
@@ -86,6 +86,13 @@ Status Progress::drive(const Drive& drive) {
     HORING_TRY(sleep(operation, beside,
                      std::min(is_brief ? kBriefBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));
   }
+}
+
+// What is under way on a slow path keeps no sender waiting where the system's buffers take it.
+PeerWaits Progress::waitsOf(const Driven& operation) const {
+  PeerWaits waits = operation.waits();
+  parts_.connector.addUnderWay(waits);
+  return waits;
 }
 
 // The time since the last look, or since it slept.
@@ -160,7 +167,7 @@ Status Progress::sleep(Driven& operation, TaggedExchange* beside, int timeout_ms
   const bool is_idle = status.ok() && !operation.poll() && !operation.done() &&
                        !(beside && beside != &operation && beside->poll());
   if (is_idle) {
-    const PeerWaits waits = operation.waits();
+    const PeerWaits waits = waitsOf(operation);
     const int64_t asleep_ns = parts_.clock.nowNs();
     counted_ns_ = std::max(counted_ns_, asleep_ns - waiter_.idleNs(asleep_ns));
     // Some have no descriptor before they are needed.

@@ -62,6 +62,7 @@ class Progress {
     return drive.transports | (tagged_ ? tagged_->transports() : 0);
   }
   Status checkOnIt(const Drive& drive, TaggedExchange* beside, int64_t now_ns);
+  PeerWaits waitsOf(const Driven& operation) const;
   void countWaits(const PeerWaits& waits, int64_t now_ns);
   Obstacle obstacleOf(const Driven& operation, int64_t now_ns);
   Status overdue(const Driven& operation, uint64_t sequence);

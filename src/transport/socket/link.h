@@ -1,5 +1,6 @@
 #pragma once
 // Everything between this rank and one peer over TCP: slots, connections and the streams that they share.
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -68,6 +69,9 @@ class SocketLink final : public Link, private FrameSink {
   int number() const override { return options_.number; }
   bool established() const override { return established_; }
   bool isMending() const override { return established_ && !complete() && status_.ok(); }
+  bool hasUnderWay() const override {
+    return std::ranges::any_of(streams_, [](const Stream& stream) { return stream.under_way > 0; });
+  }
   const Status& status() const override { return status_; }
   Sender& sender(int channel) override { return channels_[static_cast<size_t>(channel)]->sender; }
   Receiver& receiver(int channel) override { return channels_[static_cast<size_t>(channel)]->receiver; }
