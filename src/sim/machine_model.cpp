@@ -22,12 +22,13 @@ struct Number {
 };
 
 // The numeric fields of a machine. `nodes` and `ranks` stand in for the two integers.
-std::array<Number, 21> numbersOf(MachineModel& machine, double& nodes, double& ranks) {
+std::array<Number, 22> numbersOf(MachineModel& machine, double& nodes, double& ranks) {
   LinkModel &between = machine.between, &inside = machine.inside;
   return {{{"nodes", &nodes, 1, kMaxModelNodes, true},
            {"ranks_per_node", &ranks, 1, kMaxModelRanksPerNode, true},
            {"inter_latency_us", &between.latency_us, 0, 1e9, false},
            {"inter_gbytes_per_s", &between.gbytes_per_s, 0, 1e9, false},
+           {"inter_burst_bytes", &between.burst_bytes, 0, 1e12, false},
            {"inter_message_us", &between.message_us, 0, 1e9, false},
            {"inter_start_us", &between.start_us, 0, 1e9, false},
            {"inter_cpu_gbytes_per_s", &between.cpu_gbytes_per_s, 0, 1e9, false},

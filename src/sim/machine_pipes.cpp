@@ -18,6 +18,8 @@ MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& net
   const int32_t nodes = folding.folds() ? 1 : folding.nodes();
   nic_out_ = addNics(parts, &LinkParts::sends, &SharedPipes::addOrdered);
   nic_in_ = addNics(parts, &LinkParts::receives, &SharedPipes::addResource);
+  for (const Numbers& numbers : {nic_out_, nic_in_})
+    for (const int32_t number : numbers) pipes_.setBurst(number, machine.between.burst_bytes);
   port_out_ = addResources(ranks, picosecondsPerByte(machine.inside.gbytes_per_s));
   port_in_ = addResources(ranks, picosecondsPerByte(machine.inside.gbytes_per_s));
   memory_ = addResources(nodes, picosecondsPerByte(machine.memory_gbytes_per_s));

@@ -16,6 +16,10 @@ int32_t SharedPipes::addOrdered(double cost) {
   return id;
 }
 
+void SharedPipes::setBurst(int32_t id, double work) {
+  resource(id).burst = resource(id).burst_left = work;
+}
+
 int32_t SharedPipes::addPipe(double own_cost, const Resources& resources) {
   Pipe& added = pipes_.emplace_back();
   added.own_cost = own_cost;
@@ -39,7 +43,7 @@ void SharedPipes::await(int32_t id) {
 
 void SharedPipes::begin(int32_t id) {
   Pipe& own = pipe(id);
-  own.left = jobs_.front(own.jobs);
+  own.work = own.left = jobs_.front(own.jobs);
   own.is_new = true;
   bool is_bound = false;
   for (size_t i = 0; i < kMaxResources; ++i) {
@@ -54,18 +58,19 @@ void SharedPipes::begin(int32_t id) {
 }
 
 // The last user takes its place in the list.
-void SharedPipes::leave(int32_t id) {
+void SharedPipes::leave(int32_t id, Picoseconds now) {
   Pipe& own = pipe(id);
   for (size_t i = 0; i < kMaxResources; ++i) {
     if (own.resources[i] < 0) continue;
     Resource& shared = resource(own.resources[i]);
-    shared.work += jobs_.front(own.jobs);
+    shared.work += own.work;
     const int32_t last = shared.users.back();
     shared.users[static_cast<size_t>(own.place[i])] = last;
     Pipe& moved = pipe(last);
     for (size_t k = 0; k < kMaxResources; ++k)
       if (moved.resources[k] == own.resources[i]) moved.place[k] = own.place[i];
     shared.users.pop_back();
+    if (shared.users.empty()) shared.idle_since = now;
     touch(own.resources[i]);
   }
 }
@@ -126,6 +131,28 @@ bool SharedPipes::isUsedUp(const Resource& ordered) {
   return used >= kAll;
 }
 
+// The part of the first job that all resources of its pipe do at once.
+double SharedPipes::takeBurst(const Pipe& user, Picoseconds now) {
+  double taken = user.own_cost > 0 ? 0 : user.left;
+  for (const int32_t id : user.resources)
+    if (id >= 0) taken = std::min(taken, burstOf(resource(id), now));
+  if (taken <= 0) return 0;
+  for (const int32_t id : user.resources)
+    if (id >= 0) resource(id).burst_left -= taken;
+  return taken;
+}
+
+// What is left of it for a job that begins now.
+double SharedPipes::burstOf(Resource& shared, Picoseconds now) {
+  if (shared.burst == 0) return 0;
+  if (shared.idle_since != kNever) {
+    const double recovered = static_cast<double>(now - shared.idle_since) / shared.cost;
+    shared.burst_left = std::min(shared.burst, shared.burst_left + recovered);
+    shared.idle_since = kNever;
+  }
+  return shared.burst_left;
+}
+
 // An unchanged end time is not recomputed, so that nothing is rounded twice.
 void SharedPipes::price(int32_t id, Picoseconds now) {
   ++sharings_;
@@ -139,6 +166,7 @@ void SharedPipes::price(int32_t id, Picoseconds now) {
     const double done = static_cast<double>(now - own.since) / own.cost;
     own.left = std::max(0.0, own.left - done);
   }
+  if (own.is_new) own.work = own.left -= takeBurst(own, now);
   own.is_new = false;
   own.cost = cost;
   own.since = now;
@@ -159,7 +187,7 @@ int32_t SharedPipes::popEnded(Picoseconds now) {
   ends_.pop();
   Pipe& own = pipe(id);
   ++own.version;
-  leave(id);
+  leave(id, now);
   noteChange(id);
   jobs_.pop(own.jobs);
   if (!own.jobs.empty()) await(id);

@@ -7,6 +7,9 @@
 //
 // An *ordered* resource (the sending side of a NIC) serves jobs in the order of their pushes: the next one begins once the running ones leave
 // a part of the resource unused, because one has ended or another resource slows them down.
+//
+// A *burst* is work that a rested resource does in no time; while nobody uses the resource, it recovers at the resource's rate. A job takes
+// what is left of it when it begins.
 #include <array>
 #include <cstdint>
 #include <queue>
@@ -19,6 +22,7 @@ namespace horing {
 
 class SharedPipes {
  public:
+  static constexpr Picoseconds kNever = INT64_MAX;
   static constexpr size_t kMaxResources = 3;  // of one pipe
   using Resources = std::array<int32_t, kMaxResources>;
   static constexpr Resources kNoResources = {-1, -1, -1};
@@ -27,6 +31,8 @@ class SharedPipes {
   int32_t addResource(double cost);
   // An ordered one: only the first resource of a pipe may be that.
   int32_t addOrdered(double cost);
+  // Of a resource that no pipe has used yet. Default: 0.
+  void setBurst(int32_t resource, double work);
   // `own_cost`: the same for the pipe itself, independent of sharing. Numbered from 0. -1: no resource.
   int32_t addPipe(double own_cost, const Resources& resources);
 
@@ -36,7 +42,6 @@ class SharedPipes {
   // Call after all pushes of a time: recomputes all shares from `now` on.
   void settle(Picoseconds now);
   // When the next job is done; kNever if none runs. After settle().
-  static constexpr Picoseconds kNever = INT64_MAX;
   Picoseconds nextEnd();
   // A pipe whose job ends at `now`, which then begins its next job; -1: no more.
   int32_t popEnded(Picoseconds now);
@@ -53,6 +58,9 @@ class SharedPipes {
   struct Resource {
     double cost = 0;
     double work = 0;  // done
+    double burst = 0;
+    double burst_left = 0;
+    Picoseconds idle_since = kNever;  // kNever: it is in use
     std::vector<int32_t> users;
     bool is_dirty = false;
     bool is_ordered = false;
@@ -64,6 +72,7 @@ class SharedPipes {
     Resources resources = kNoResources;
     std::array<int32_t, kMaxResources> place = {};  // index among the users of each resource
     FifoPool<double>::Fifo jobs;                    // the first job runs
+    double work = 0;                                // of the first job, without what a burst did
     double left = 0;                                // remaining work of the first job
     double cost = 0;                                // per unit, at the current share
     Picoseconds since = 0;                          // the time of `left`
@@ -83,7 +92,9 @@ class SharedPipes {
   Resource& resource(int32_t id) { return resources_[static_cast<size_t>(id)]; }
   void await(int32_t id);
   void begin(int32_t id);
-  void leave(int32_t id);
+  void leave(int32_t id, Picoseconds now);
+  double takeBurst(const Pipe& user, Picoseconds now);
+  static double burstOf(Resource& shared, Picoseconds now);
   void touch(int32_t resource_id);
   void priceAll(Picoseconds now);
   void price(int32_t id, Picoseconds now);

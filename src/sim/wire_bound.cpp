@@ -1,5 +1,6 @@
 #include "sim/wire_bound.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace horing {
@@ -32,8 +33,9 @@ Picoseconds wireBound(Collective collective, double bytes, const MachineModel& m
   double time = 0;
   if (machine.nodes > 1) {
     const double nics = machine.nic == Owner::kNode ? 1 : machine.ranks_per_node;
-    time = bytesInto(collective, bytes, machine.nodes, machine.ranks_per_node) *
-           picosecondsPerByte(machine.between.gbytes_per_s) / nics;
+    const double of_each = bytesInto(collective, bytes, machine.nodes, machine.ranks_per_node) / nics;
+    time = std::max(of_each - machine.between.burst_bytes, 0.0) *
+           picosecondsPerByte(machine.between.gbytes_per_s);
   } else {
     time = bytesInto(collective, bytes, machine.ranks_per_node, 1) *
            picosecondsPerByte(machine.inside.gbytes_per_s);

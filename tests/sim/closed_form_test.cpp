@@ -114,6 +114,17 @@ TEST(Messages, ThatLeaveTogetherTakeTurns) {
       3 * (kLatencyBetween + kChunk * kPerByteBetween));
 }
 
+// A chain of three hops. The first NIC passes two slices of 512 bytes at once, and the others after it at its rate, so that the NICs of the
+// next nodes recover before the next slice comes and delay none.
+TEST(Messages, PassARestedNicInNoTime) {
+  MachineModel machine;
+  machine.between = {5, 12.5, 0, 0, 0, 2 * 512};
+  Pipelining sliced;
+  sliced.slices_per_chunk = 8;
+  EXPECT_EQ(simulated({"chain", Collective::kBroadcast, {4, 1}, 8 * 512, machine, sliced}).time,
+            3 * kLatencyBetween + (8 - 2) * 512 * kPerByteBetween);
+}
+
 // R ranks with work for C cores take R / C times as long as with cores enough.
 TEST(Cores, AreSharedByTheRanks) {
   MachineModel machine;

@@ -11,13 +11,15 @@ TEST(MachineModel, ReadsWhatItPrints) {
   const char* text =
       "# four small nodes\n"
       "nodes = 4\n  ranks_per_node=2   # each\n\n"
-      "nic = node\r\ninter_gbytes_per_s = 0.0625\ncores = 2\ncores_of = machine\nfold_gbytes_per_s = 1e1";
+      "nic = node\r\ninter_gbytes_per_s = 0.0625\ninter_burst_bytes = 18000\ncores = 2\ncores_of = "
+      "machine\nfold_gbytes_per_s = 1e1";
   const Result<MachineModel> read = parseMachine(text, "four.machine");
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(read.value().ranks(), 8);
   EXPECT_EQ(read.value().nic, Owner::kNode);
   EXPECT_EQ(read.value().cores_of, Owner::kMachine);
   EXPECT_EQ(read.value().between.gbytes_per_s, 0.0625);
+  EXPECT_EQ(read.value().between.burst_bytes, 18000);
   EXPECT_EQ(read.value().fold_gbytes_per_s, 10);
   EXPECT_EQ(read.value().between.latency_us, MachineModel().between.latency_us);
   const std::string printed = describeMachine(read.value());
@@ -87,6 +89,9 @@ TEST(WireBound, IsWhatMustCross) {
   EXPECT_EQ(wireBound(Collective::kAllToAll, 8e6, machine), 8 * 8e6 * 3 / 4 * 100 / 8);
   machine.nic = Owner::kNode;
   EXPECT_EQ(wireBound(Collective::kBroadcast, 8e6, machine), 8e6 * 100);
+  machine.between.burst_bytes = 1e6;
+  EXPECT_EQ(wireBound(Collective::kBroadcast, 8e6, machine), 7e6 * 100);
+  EXPECT_EQ(wireBound(Collective::kBroadcast, 1e5, machine), 0);
   machine.nodes = 1;
   machine.inside.gbytes_per_s = 50;
   EXPECT_EQ(wireBound(Collective::kReduceScatter, 8e6, machine), 8e6 * 7 / 8 * 20);

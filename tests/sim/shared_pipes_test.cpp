@@ -104,6 +104,37 @@ TEST(SharedPipes, HaveACostOfTheirOwn) {
   EXPECT_EQ(runAll(alone), (Ends{{1, 30}, {0, 100}}));
 }
 
+// A rested line does 60 at once, and 20 more for each 40 ps of rest.
+TEST(SharedPipes, DoABurstInNoTimeAfterARest) {
+  SharedPipes pipes;
+  const int32_t line = pipes.addResource(2);
+  pipes.setBurst(line, 60);
+  const int32_t pipe = pipes.addPipe(0, {line, -1, -1});
+  pipes.push(pipe, 50);
+  pipes.push(pipe, 50);
+  pipes.push(pipe, 50);
+  EXPECT_EQ(runAll(pipes), (Ends{{pipe, 0}, {pipe, 80}, {pipe, 180}}));
+  EXPECT_EQ(pipes.busy(line), 180) << "without what it did in no time";
+  pipes.push(pipe, 50);
+  EXPECT_EQ(runAll(pipes, 220), (Ends{{pipe, 280}}));
+  pipes.push(pipe, 100);
+  EXPECT_EQ(runAll(pipes, 1000), (Ends{{pipe, 1080}})) << "no more than the burst";
+}
+
+// A line that is in use does not recover, and none does more at once than the other end can.
+TEST(SharedPipes, DoABurstOnlyWhereAllResourcesCan) {
+  SharedPipes pipes;
+  const int32_t out[] = {pipes.addOrdered(1), pipes.addOrdered(1)}, in = pipes.addResource(1);
+  for (const int32_t line : {out[0], out[1], in}) pipes.setBurst(line, 60);
+  const int32_t a = pipes.addPipe(0, {out[0], in, -1}), b = pipes.addPipe(0, {out[1], in, -1}),
+                core = pipes.addPipe(1, SharedPipes::kNoResources);
+  pipes.push(a, 100);
+  pipes.push(b, 100);
+  pipes.push(core, 100);
+  // The receiver does 60 of a's at once and nothing of b's; the 40 that are left of a's share it with b's.
+  EXPECT_EQ(runAll(pipes), (Ends{{a, 80}, {core, 100}, {b, 140}}));
+}
+
 TEST(SharedPipes, ServeJobsOfNoWorkAtOnce) {
   SharedPipes pipes;
   const int32_t pipe = pipes.addPipe(0, {pipes.addResource(1), -1, -1});

@@ -27,6 +27,12 @@ MachineModel busyMachine() {
   return machine;
 }
 
+MachineModel burstyMachine() {
+  MachineModel machine = busyMachine();
+  machine.between.burst_bytes = 100'000;
+  return machine;
+}
+
 template <typename Visit>
 void forEachAlgorithm(const Visit& visit) {
   for (const Algorithm& algorithm : algorithmCatalogue())
@@ -42,7 +48,7 @@ void forEachAlgorithm(const Visit& visit) {
 
 TEST(Simulation, IsNeverFasterThanTheWire) {
   forEachAlgorithm([](const char* algorithm, Collective collective, const Shape& shape) {
-    for (MachineModel machine : {MachineModel(), busyMachine()}) {
+    for (MachineModel machine : {MachineModel(), busyMachine(), burstyMachine()}) {
       machine.nodes = shape.groups;
       machine.ranks_per_node = shape.members;
       // A multiple of what all the chunks are cut to, so that blocks of a rank are not rounded.
