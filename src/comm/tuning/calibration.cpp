@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "comm/communicator.h"
 #include "engine/host/fold.h"
@@ -18,6 +19,8 @@ constexpr size_t kSmallBytes = 8;
 constexpr int kCalibrationRounds = 3;  // the fastest counts: other work on the machine only adds time
 constexpr size_t kMostPairs = 3;       // that are measured for one class of links
 constexpr int kAnswers = 9;
+// Until a shaper's tokens are there again: 5 KiB at 10 Mbit/s, 50 KiB at 100 Mbit/s.
+constexpr int kRestMs = 5;
 constexpr int kCalibrationTimes = 2000;
 // Large messages in a group have the size of most chunks, which fit into the caches.
 constexpr size_t kNearBytes = 256 << 10;
@@ -25,9 +28,10 @@ constexpr size_t kNearBytes = 256 << 10;
 struct Effort {
   size_t large_bytes;
   double round_us;  // the time a round may take; a round is one exchange if the exchange takes longer
+  int rests;        // rounds after a rest
 };
 constexpr Effort effortOf(CalibrationEffort effort) {
-  return effort == CalibrationEffort::kQuick ? Effort{1 << 20, 1000} : Effort{4 << 20, 50'000};
+  return effort == CalibrationEffort::kQuick ? Effort{1 << 20, 1000, 3} : Effort{4 << 20, 50'000, 15};
 }
 
 double microseconds(clockid_t clock) {
@@ -49,6 +53,7 @@ struct Round {
   int times = 1;
   clockid_t clock = CLOCK_MONOTONIC;
   int at_once = 1;
+  int rest_ms = 0;  // of all ranks, before
 };
 
 struct Pair {
@@ -138,6 +143,7 @@ class Measurement {
   Result<double> time(const Peers& peers, size_t bytes, int at_once = 1);
   Result<double> timeOfEach(const std::vector<Pair>& pairs, size_t bytes, std::string& unequal);
   Result<double> round(const Round& round);
+  Result<double> restedTime(const Peers& peers, int at_once);
   Result<double> handlingTime(const Peers& peers, size_t bytes);
   Result<double> answerTime(const Peers& pair, bool lets_block);
   Result<double> wakeTime(const Peers& pair);
@@ -197,6 +203,7 @@ Status Measurement::exchange(const Round& round) {
 // The time of an exchange or of a burst, by the round's clock.
 Result<double> Measurement::round(const Round& round) {
   if (round.peers.to < 0) return mostOfAll(communicator_, 0);
+  if (round.rest_ms > 0) ::poll(nullptr, 0, round.rest_ms);
   HORING_TRY(exchange({round.peers}));  // waits until all peers are here
   const double begun = microseconds(round.clock);
   for (int i = 0; i < round.times; ++i) HORING_TRY(exchange(round));
@@ -238,6 +245,16 @@ Result<double> Measurement::timeOfEach(const std::vector<Pair>& pairs, size_t by
   if (may_share_core) return time.median_us;
   if (!time.unequal.empty()) unequal += formatString("%zu bytes: %s\n", bytes, time.unequal.c_str());
   return time.us;
+}
+
+Result<double> Measurement::restedTime(const Peers& peers, int at_once) {
+  double best_us = std::numeric_limits<double>::max();
+  for (int i = 0; i < effort_.rests; ++i) {
+    HORING_ASSIGN(const double us,
+                  round({.peers = peers, .bytes = kRestedBytes, .at_once = at_once, .rest_ms = kRestMs}));
+    best_us = std::min(best_us, us);
+  }
+  return best_us;
 }
 
 // The time of a core per exchange. A rank that spins while it waits would use the core all the time, so the ranks block.
@@ -297,6 +314,8 @@ Status Measurement::readFar(MachineReadings& readings) {
   HORING_ASSIGN(readings.far_small_us, timeOfEach(pairs, kSmallBytes, readings.unequal));
   HORING_ASSIGN(readings.far_large_us, timeOfEach(pairs, readings.large_bytes, readings.unequal));
   HORING_ASSIGN(readings.far_burst_us, time(peersIn(pairs[0]), kSmallBytes, kBurst));
+  HORING_ASSIGN(readings.far_rested_us, restedTime(peersIn(pairs[0]), 1));
+  HORING_ASSIGN(readings.far_rested_more_us, restedTime(peersIn(pairs[0]), kRestedAtOnce));
   HORING_ASSIGN(readings.far_handling_us, handlingTime(peersIn(pairs[0]), readings.large_bytes));
   HORING_ASSIGN(readings.far_crowd_us, time(farRing(), kSmallBytes));
   readings.sharing = std::min(map_.groupSize(0), map_.groupSize(1));

@@ -40,6 +40,17 @@ constexpr double kUnequal = 1.5;
 // Pairs that run at once share a line if they are slower than one pair alone by this factor.
 constexpr double kSharedLine = 1.5;
 
+// A burst is noise unless a rested link sends its first message faster than the next ones by this part of their time.
+constexpr double kLeastBurst = 0.1;
+// What a link passes at once if it has rested.
+double burstBytes(const MachineReadings& readings) {
+  const double next_us = (readings.far_rested_more_us - readings.far_rested_us) / (kRestedAtOnce - 1);
+  const double first_us = std::max(readings.far_rested_us - readings.far_small_us, 0.0);
+  const double saved_us = next_us - first_us;
+  if (next_us <= 0 || saved_us < kLeastBurst * next_us) return 0;
+  return saved_us / next_us * kRestedBytes;
+}
+
 }  // namespace
 
 TimeOfPairs timeOfPairs(std::vector<PairTime> pairs) {
@@ -108,7 +119,9 @@ MachineModel fitMachine(const MachineReadings& readings) {
   machine.between.start_us = rounded((far_us - far_step_us) / 2);
   machine.between.latency_us = rounded(readings.far_small_us - far_us);
   const double line_us = bytesTime(readings.far_large_us, readings.far_small_us);
-  machine.between.gbytes_per_s = rounded(gbytesPerSecond(bytes, line_us));
+  const double burst_bytes = burstBytes(readings);
+  machine.between.burst_bytes = rounded(burst_bytes);
+  machine.between.gbytes_per_s = rounded(gbytesPerSecond(bytes - burst_bytes, line_us));
   machine.between.cpu_gbytes_per_s = rounded(gbytesPerSecond(
       2 * bytes, bytesTime(readings.far_handling_us, microsecondsAt(2 * bytes, machine.copy_gbytes_per_s))));
   machine.nic = Owner::kRank;
@@ -116,7 +129,8 @@ MachineModel fitMachine(const MachineReadings& readings) {
     machine.nic = Owner::kNode;
     const double all_us = bytesTime(readings.far_shared_us, readings.far_small_us);
     machine.between.gbytes_per_s =
-        std::max(machine.between.gbytes_per_s, rounded(gbytesPerSecond(bytes * readings.sharing, all_us)));
+        std::max(machine.between.gbytes_per_s,
+                 rounded(gbytesPerSecond(bytes * readings.sharing - burst_bytes, all_us)));
   }
   return machine;
 }
@@ -138,6 +152,12 @@ std::string describeReadings(const MachineReadings& readings) {
   line("between groups, 8 bytes", readings.far_small_us);
   line(("between groups, " + large).c_str(), readings.far_large_us);
   line(formatString("between groups, 8 bytes, %d exchanges at once", kBurst).c_str(), readings.far_burst_us);
+  line(formatString("between groups, %zu KiB, after a rest", kRestedBytes >> 10).c_str(),
+       readings.far_rested_us);
+  line(formatString("between groups, %zu KiB, %d exchanges at once after a rest", kRestedBytes >> 10,
+                    kRestedAtOnce)
+           .c_str(),
+       readings.far_rested_more_us);
   line(("between groups, " + large + ", of a core").c_str(), readings.far_handling_us);
   line("between groups, 8 bytes, all ranks at once", readings.far_crowd_us);
   line(formatString("between groups, %s, %d pairs at once", large.c_str(), readings.sharing).c_str(),

@@ -12,6 +12,9 @@
 namespace horing {
 
 inline constexpr int kBurst = 8;
+// What tells how much a link passes at once when it is rested: messages that are larger than that, one by itself and a few at once.
+inline constexpr size_t kRestedBytes = 96 << 10;
+inline constexpr int kRestedAtOnce = 4;
 
 // The time of an exchange between two ranks.
 struct PairTime {
@@ -45,6 +48,8 @@ struct MachineReadings {
   double near_burst_us = 0;                   // small; two ranks of one group, all others asleep
   double far_small_us = 0, far_large_us = 0;  // two ranks of two groups, all others asleep (timeOfPairs)
   double far_burst_us = 0;                    // small; two ranks of two groups, all others asleep
+  // kRestedBytes after a rest; one exchange and kRestedAtOnce; two ranks of two groups, all others asleep
+  double far_rested_us = 0, far_rested_more_us = 0;
   std::string unequal;           // links that are slower than others of their class: a line for each reading
   double far_handling_us = 0;    // time of a rank's core for a large message between groups
   double near_crowd_us = 0;      // small; all ranks at once, each in a ring through its group

@@ -129,6 +129,28 @@ TEST(MachineFit, TellsStepsFromLatencyByBursts) {
   EXPECT_DOUBLE_EQ(fitMachine(readings).between.latency_us, 0) << "cannot be told";
 }
 
+// 98,304 bytes each: three more take 3072 us, so one takes 1024, but the first took half of that: the other half passed at once. Of the
+// 8000 us for 10^6 bytes none is for these.
+TEST(MachineFit, TellsWhatPassesARestedLinkAtOnce) {
+  MachineReadings readings = readingsOf(8);
+  EXPECT_DOUBLE_EQ(fitMachine(readings).between.burst_bytes, 0) << "where none was read";
+  readings.far_rested_us = 20 + 512;
+  readings.far_rested_more_us = 20 + 512 + 3 * 1024;
+  readings.far_shared_us = 9000;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).between.burst_bytes, 49150);
+  EXPECT_NEAR(fitMachine(readings).between.gbytes_per_s, (1'000'000 - 49152) / 8e6, 1e-4);
+  readings.far_shared_us = 32'020;
+  EXPECT_NEAR(fitMachine(readings).between.gbytes_per_s, (4'000'000 - 49152) / 32e6, 1e-4) << "of the node";
+  readings.far_rested_us = readings.far_small_us;
+  readings.far_rested_more_us = readings.far_small_us + 1024;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).between.burst_bytes, 98'300) << "as much as was sent";
+  for (const double first_us : {950.0, 1024.0, 2000.0}) {
+    readings.far_rested_us = 20 + first_us;
+    readings.far_rested_more_us = readings.far_rested_us + 3 * 1024;
+    EXPECT_DOUBLE_EQ(fitMachine(readings).between.burst_bytes, 0) << "noise: " << first_us;
+  }
+}
+
 // Another program had the cores while small messages were measured.
 TEST(MachineFit, FindsARateInNoise) {
   MachineReadings readings = readingsOf(8);
