@@ -3,6 +3,7 @@
 
 #include "graphs.h"
 #include "layout.h"
+#include "notes.h"
 #include "plan.h"
 #include "topology/job_map.h"
 
@@ -35,14 +36,24 @@ TEST_P(Machines, MakePicturesAndJson) {
   EXPECT_NE(topo::planAsJson(plan).find("\"rails\""), std::string::npos);
 }
 
-constexpr double kScreen = 1600;
+using topo::kScreen;
+
+double sideOf(const std::string& picture, const std::string& side) {
+  return std::stod(picture.substr(picture.find(side + "=\"") + side.size() + 2));
+}
+
+void expectOnAScreen(const MachineGraph& graph, const std::string& title) {
+  const std::string picture = topo::planAsSvg(topo::planMachine(graph), title);
+  EXPECT_LE(sideOf(picture, "width"), 1600) << title;
+  EXPECT_LE(sideOf(picture, "height"), 1600) << title;
+}
 
 // Every box within the one around it and next to its neighbours, all of them no wider than a screen.
 void expectInOrder(const MachineGraph& graph) {
-  topo::Layout layout(
-      graph, [](int32_t) { return std::string("a box"); }, kScreen);
+  topo::Layout layout(graph, [](int32_t) { return std::string("a box"); }, {kScreen, kScreen});
   layout.place(0, 0);
   EXPECT_LE(layout.size().width, kScreen);
+  EXPECT_LE(layout.size().height, kScreen);
   for (int32_t node = 1; node < static_cast<int32_t>(graph.nodes().size()); ++node) {
     if (graph.node(node).kind == NodeKind::kFabric) continue;
     const topo::Place &own = layout.at(node), &around = layout.at(graph.node(node).parent);
@@ -60,6 +71,48 @@ void expectInOrder(const MachineGraph& graph) {
 
 TEST_P(Machines, AreDrawnInOrder) {
   expectInOrder(read(fileText(HORING_MACHINES "/" + GetParam() + ".xml")));
+}
+
+TEST_P(Machines, AreDrawnOnAScreen) {
+  expectOnAScreen(read(fileText(HORING_MACHINES "/" + GetParam() + ".xml")), GetParam());
+}
+
+// Up to where boxes are left out, and beyond. What is said of 24 NUMA nodes in one line is wider than a screen.
+TEST(Pictures, OfManyNumaNodesAreOnAScreen) {
+  for (const char* machine : {"numa:24 core:4 pu:1", "pack:2 numa:12 core:4 pu:1",
+                              "pack:16 numa:4 core:1 pu:1", "pack:32 numa:8 core:1 pu:1"})
+    expectOnAScreen(read(machine), machine);
+}
+
+TEST(Pictures, SayWhatIsLeftOut) {
+  const std::string all = topo::planAsSvg(topo::planMachine(read("pack:2 numa:12 core:4 pu:1")), "");
+  EXPECT_EQ(all.find(" drawn<"), std::string::npos);
+  const std::string some = topo::planAsSvg(topo::planMachine(read("numa:256 core:1 pu:1")), "");
+  const std::string before = ">machine, ";
+  ASSERT_NE(some.find(before), std::string::npos);
+  const int drawn = std::stoi(some.substr(some.find(before) + before.size()));
+  EXPECT_NE(some.find(formatString("%d of 256 drawn<", drawn)), std::string::npos);
+  EXPECT_NE(some.find(formatString(">numa %d<", drawn - 1)), std::string::npos);
+  EXPECT_EQ(some.find(formatString(">numa %d<", drawn)), std::string::npos);
+  EXPECT_NE(some.find(">.. and more: "), std::string::npos);
+}
+
+// 72 GPUs, each with an adapter of its own that its rail names.
+MachineGraph manyRails() {
+  GraphBuilder builder;
+  for (int gpu = 0; gpu < 72; ++gpu) {
+    const int32_t numa = builder.add({NodeKind::kNuma, 0, std::to_string(gpu), 100});
+    const std::string bus = formatString("0000:%02x:00.0", gpu + 1);
+    builder.add({NodeKind::kGpu, numa, bus, 64, 0, bus});
+    builder.add({NodeKind::kNic, numa, formatString("mlx5_%d", gpu), 64, 50});
+  }
+  return built(builder);
+}
+
+TEST(Pictures, NameManyRailsInColumns) {
+  expectOnAScreen(manyRails(), "72 GPUs");
+  const std::string picture = topo::planAsSvg(topo::planMachine(manyRails()), "72 GPUs");
+  EXPECT_NE(picture.find(">rail 71 GPU71 by mlx5_71: "), std::string::npos);
 }
 
 TEST(Pictures, OfLargeMachinesHaveRows) {
@@ -90,7 +143,8 @@ TEST(Pictures, AreNoWiderThanAScreenWithTheirRing) {
   const topo::MachinePlan plan = topo::planMachine(built(builder));
   EXPECT_EQ(plan.ring.worst, PathKind::kDirect);
   const std::string picture = topo::planAsSvg(plan, "72 GPUs");
-  EXPECT_LE(std::stod(picture.substr(picture.find("width=\"") + 7)), kScreen);
+  EXPECT_LE(sideOf(picture, "width"), kScreen);
+  EXPECT_LE(sideOf(picture, "height"), kScreen);
 }
 
 std::vector<std::string> nicNames(const MachineGraph& graph, const Rail& rail) {

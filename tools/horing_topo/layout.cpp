@@ -8,35 +8,51 @@ namespace horing::topo {
 
 namespace {
 
+// Of the boxes in a box of a machine that would be too high: so many, then fewer by this part until all fits.
+constexpr size_t kMostDrawn = 128, kShrinking = 8;
+
 double rowsHeight(size_t rows, double gap) {
   return rows == 0 ? 0 : static_cast<double>(rows) * (kDeviceHeight + gap) - gap;
 }
 
 }  // namespace
 
-Layout::Layout(const MachineGraph& graph, std::function<std::string(int32_t)> header, double room)
+Layout::Layout(const MachineGraph& graph, std::function<std::string(int32_t)> header, Size room)
     : graph_(graph), header_(std::move(header)) {
   for (const Looks& looks : {Looks{104, 2}, Looks{104, 1}, Looks{88, 1}}) {
     looks_ = looks;
-    if (measure(0, std::numeric_limits<double>::max()).width <= room) return;
+    if (measure(0, std::numeric_limits<double>::max()).width <= room.width) break;
   }
-  measure(0, room);
+  while (measure(0, room.width).height > room.height && most_ > 1)
+    most_ = std::min(most_ - most_ / kShrinking - 1, kMostDrawn);
+}
+
+template <typename IsWanted>
+std::vector<int32_t> Layout::first(int32_t node, const IsWanted& is_wanted) const {
+  std::vector<int32_t> found;
+  for (const int32_t child : graph_.childrenOf(node))
+    if (found.size() < most_ && is_wanted(graph_.node(child).kind)) found.push_back(child);
+  return found;
 }
 
 std::vector<int32_t> Layout::boxesIn(int32_t node) const {
-  std::vector<int32_t> boxes;
-  for (const int32_t child : graph_.childrenOf(node)) {
-    const NodeKind kind = graph_.node(child).kind;
-    if (kind != NodeKind::kGpu && kind != NodeKind::kNic && kind != NodeKind::kFabric) boxes.push_back(child);
-  }
-  return boxes;
+  return first(node, [](NodeKind kind) {
+    return kind != NodeKind::kGpu && kind != NodeKind::kNic && kind != NodeKind::kFabric;
+  });
 }
 
 std::vector<int32_t> Layout::devicesIn(int32_t node, NodeKind kind) const {
-  std::vector<int32_t> devices;
-  for (const int32_t child : graph_.childrenOf(node))
-    if (graph_.node(child).kind == kind) devices.push_back(child);
-  return devices;
+  return first(node, [=](NodeKind other) { return other == kind; });
+}
+
+std::string Layout::header(int32_t node) const {
+  const std::vector<int32_t> children = graph_.childrenOf(node);
+  const auto all = std::ranges::count_if(
+      children, [&](int32_t child) { return graph_.node(child).kind != NodeKind::kFabric; });
+  const size_t drawn =
+      boxesIn(node).size() + devicesIn(node, NodeKind::kGpu).size() + devicesIn(node, NodeKind::kNic).size();
+  return drawn == static_cast<size_t>(all) ? header_(node)
+                                           : header_(node) + formatString(", %zu of %td drawn", drawn, all);
 }
 
 size_t Layout::columns(int32_t node, double room) const {
@@ -90,7 +106,7 @@ Size Layout::measure(int32_t node, double room) {
     inner.width = std::max(inner.width, size.width);
     inner.height += size.height + (inner.height > 0 ? kRingGap : 0);
   }
-  const double shortest = std::min(240.0, static_cast<double>(header_(node).size()) * kLetter);
+  const double shortest = std::min(240.0, static_cast<double>(header(node).size()) * kLetter);
   return sizes_[node] = {std::max(inner.width, shortest) + 2 * kPad, inner.height + kHeader + 2 * kPad};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Where the boxes of a machine's picture stand: nested, GPUs lowest, NICs above them; in several rows where one would be wider than a
-// screen. Lengths are pixels.
+// screen, and only the first ones in each box where all would be higher. Lengths are pixels.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,13 +32,16 @@ inline constexpr double kRingGap = 56;
 
 class Layout {
  public:
-  // `header` is the text at the top of a box. No wider than `room` where that can be.
-  Layout(const MachineGraph& graph, std::function<std::string(int32_t)> header, double room);
+  // `header` is the text at the top of a box. No larger than `room` where that can be.
+  Layout(const MachineGraph& graph, std::function<std::string(int32_t)> header, Size room);
 
   // Puts the machine there; before, nothing has a place.
   void place(double x, double y) { put(0, {x, y, sizes_[0]}); }
   Size size() const { return sizes_.at(0); }
   const Place& at(int32_t node) const { return places_.at(node); }
+  bool isDrawn(int32_t node) const { return places_.contains(node); }
+  // With the number of what is left out.
+  std::string header(int32_t node) const;
 
  private:
   // How devices look, from wide to narrow.
@@ -53,6 +56,8 @@ class Layout {
   };
   using Row = std::vector<Block>;
 
+  template <typename IsWanted>
+  std::vector<int32_t> first(int32_t node, const IsWanted& is_wanted) const;
   std::vector<int32_t> boxesIn(int32_t node) const;
   std::vector<int32_t> devicesIn(int32_t node, NodeKind kind) const;
   size_t columns(int32_t node, double room) const;
@@ -66,6 +71,7 @@ class Layout {
   const MachineGraph& graph_;
   std::function<std::string(int32_t)> header_;
   Looks looks_{};
+  size_t most_ = SIZE_MAX;  // of the boxes in a box, of its GPUs and of its NICs
   std::map<int32_t, Size> sizes_;
   std::map<int32_t, std::vector<Row>> rows_;
   std::map<int32_t, Place> places_;

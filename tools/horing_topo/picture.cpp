@@ -4,6 +4,7 @@
 
 #include "common/svg.h"
 #include "layout.h"
+#include "notes.h"
 #include "plan.h"
 
 namespace horing::topo {
@@ -44,30 +45,15 @@ text{font-size:10.5px}
 }
 )";
 
-constexpr double kMargin = 20, kTop = 66;
-constexpr double kMaxWidth = 1600;  // what a screen shows
-constexpr double kWideLetter = 7;   // of lines with many capitals
-constexpr double kWay = 7;          // between the ways of the ring from row to row
-constexpr size_t kTracks = 12;      // beside the machine, for such ways; more of them share these
-constexpr double kRoom = kMaxWidth - 2 * kMargin - kWay * (kTracks + 1);
-constexpr size_t kMaxListedRails = 32;
+constexpr double kTop = 66;
+constexpr double kTitleShare = 0.55;                     // of the width: its letters are larger
+constexpr double kRingHeight = 116, kLegendHeight = 48;  // below the last row
+constexpr double kWay = 7;                               // between the ways of the ring from row to row
+constexpr size_t kTracks = 12;  // beside the machine, for such ways; more of them share these
 
 std::string cut(const std::string& text, double width) {
   const auto letters = static_cast<size_t>(std::lround(width / kLetter));
   return text.size() <= letters ? text : text.substr(0, letters - 2) + "..";
-}
-
-// Broken at spaces; what follows is set in.
-std::vector<std::string> wrapped(std::string text, size_t letters) {
-  std::vector<std::string> lines;
-  while (text.size() > letters) {
-    const size_t space = text.rfind(' ', letters);
-    if (space == std::string::npos || space < letters / 2) break;
-    lines.push_back(text.substr(0, space));
-    text = "   " + text.substr(space);
-  }
-  lines.push_back(std::move(text));
-  return lines;
 }
 
 const char* hopClass(PathKind kind) {
@@ -91,8 +77,9 @@ class Picture {
       : plan_(plan),
         graph_(plan.graph),
         title_(title),
+        notes_(plan),
         layout_(
-            plan.graph, [this](int32_t node) { return headerOf(node); }, kRoom) {
+            plan.graph, [this](int32_t node) { return headerOf(node); }, roomForMachine()) {
     for (size_t member = 0; member < plan.rails.size(); ++member)
       for (const int32_t nic : plan.rails[member].nics) rails_of_nic_[nic].push_back(member);
   }
@@ -102,11 +89,11 @@ class Picture {
     layout_.place(kMargin, kTop);
     const double right =
         kMargin + all.width + kWay * static_cast<double>(std::min(waysBetweenRows(), kTracks) + 1);
-    const double width = std::max(right + kMargin, textWidth());
+    const double width = std::max({right + kMargin, notes_.size().width + 2 * kMargin, 560.0});
     drawNode(0);
     const double bottom = drawRing(kTop + all.height);
     const double end = drawNotes(bottom + 26);
-    svg_.text(kMargin, 28, "title", title_.empty() ? "machine" : title_);
+    svg_.text(kMargin, 28, "title", title_.empty() ? "machine" : cut(title_, width * kTitleShare));
     svg_.text(kMargin, 48, "note", summary(graph_));
     return svg_.finish(width, end + kMargin, title_, kStyle);
   }
@@ -130,9 +117,9 @@ class Picture {
     const Place& at = layout_.at(index);
     svg_.rect(at.x, at.y, at.size.width, at.size.height, std::string("box ") + nodeKindName(node.kind));
     if (isDevice(node)) return drawDevice(index, at);
-    svg_.text(at.x + kPad, at.y + 15, "note", cut(headerOf(index), at.size.width - 2 * kPad));
+    svg_.text(at.x + kPad, at.y + 15, "note", cut(layout_.header(index), at.size.width - 2 * kPad));
     for (const int32_t child : graph_.childrenOf(index))
-      if (graph_.node(child).kind != NodeKind::kFabric) drawNode(child);
+      if (layout_.isDrawn(child)) drawNode(child);
   }
 
   void drawDevice(int32_t index, const Place& at) {
@@ -164,8 +151,12 @@ class Picture {
   size_t hops() const { return plan_.ring.order.size() > 1 ? plan_.ring.order.size() : 0; }
   size_t waysBetweenRows() const {
     size_t ways = 0;
-    for (size_t i = 0; i < hops(); ++i) ways += sameRow(ringMember(i), ringMember(i + 1)) ? 0 : 1;
+    for (size_t i = 0; i < hops(); ++i)
+      ways += isDrawnHop(i) && !sameRow(ringMember(i), ringMember(i + 1)) ? 1 : 0;
     return ways;
+  }
+  bool isDrawnHop(size_t hop) const {
+    return layout_.isDrawn(ringMember(hop)) && layout_.isDrawn(ringMember(hop + 1));
   }
 
   // Returns its lower end.
@@ -173,6 +164,7 @@ class Picture {
     double lowest = floor;
     size_t way = 0;
     for (size_t i = 0; i < hops(); ++i) {
+      if (!isDrawnHop(i)) continue;
       const int32_t from = ringMember(i), to = ringMember(i + 1);
       const GraphPath path = graph_.path(from, to);
       svg_.beginGroup(plan_.nodeName(from) + " to " + plan_.nodeName(to) + ": " + pathKindName(path.kind) +
@@ -212,44 +204,9 @@ class Picture {
     return std::max(a.floor(), b.floor()) + below;
   }
 
-  std::vector<std::string> notes() const {
-    std::vector<std::string> lines;
-    for (const std::string& note : longNotes())
-      for (std::string& line : wrapped(note, static_cast<size_t>((kMaxWidth - 2 * kMargin) / kWideLetter)))
-        lines.push_back(std::move(line));
-    return lines;
-  }
-
-  std::vector<std::string> longNotes() const {
-    std::vector<std::string> lines;
-    const std::string ring = ringText(plan_);
-    if (!ring.empty()) {
-      lines.push_back("ring: " + ring);
-      const std::vector<std::string> reasons = ringReasons(plan_);
-      lines.insert(lines.end(), reasons.begin(), reasons.end());
-    }
-    for (const int32_t fabric : graph_.ofKind(NodeKind::kFabric)) {
-      size_t joined = 0;
-      double narrowest = kMaxGBytesPerS;
-      for (const GraphLink& link : graph_.links())
-        if (link.a == fabric || link.b == fabric)
-          ++joined, narrowest = std::min(narrowest, link.gbytes_per_s);
-      lines.push_back(formatString("%s joins %zu GPUs, ", graph_.node(fabric).name.c_str(), joined) +
-                      bandwidthText(narrowest) + " each");
-    }
-    const std::vector<std::string> rails = railLines(plan_);
-    lines.insert(lines.end(), rails.begin(),
-                 rails.begin() + static_cast<long>(std::min(rails.size(), kMaxListedRails)));
-    const std::vector<std::string> bounds = railReasons(plan_);
-    lines.insert(lines.end(), bounds.begin(),
-                 bounds.begin() + static_cast<long>(std::min(bounds.size(), kMaxListedRails)));
-    return lines;
-  }
-
-  double textWidth() const {
-    size_t longest = summary(graph_).size();
-    for (const std::string& line : notes()) longest = std::max(longest, line.size());
-    return std::max(560.0, static_cast<double>(longest) * kLetter + 2 * kMargin);
+  Size roomForMachine() const {
+    return {kScreen - 2 * kMargin - kWay * (kTracks + 1),
+            kScreen - kTop - kRingHeight - kLegendHeight - notes_.size().height - kMargin};
   }
 
   double drawNotes(double y) {
@@ -265,16 +222,14 @@ class Picture {
       x += 132;
     }
     if (plan_.ring.order.size() > 1) y += 22;
-    for (const std::string& line : notes()) {
-      svg_.text(kMargin, y, "note", line);
-      y += 16;
-    }
-    return y - 16;
+    for (const Notes::Note& note : notes_.all()) svg_.text(kMargin + note.x, y + note.y, "note", note.text);
+    return y + notes_.size().height - kNoteLine;
   }
 
   const MachinePlan& plan_;
   const MachineGraph& graph_;
   std::string title_;
+  const Notes notes_;
   Layout layout_;
   SvgWriter svg_;
   std::map<int32_t, std::vector<size_t>> rails_of_nic_;
