@@ -105,6 +105,11 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
          "measured first, and say what bounds it; --explain=ranks: also show the times of each rank, as -I 1 "
          "takes them")
       ->check(CLI::IsMember({"rows", "ranks"}));
+  app.add_option(
+         "--rest", options.rest_ms,
+         "milliseconds of rest before the timed iterations, for shaped links that let a burst through "
+         "after a rest")
+      ->check(CLI::Range(0, 60'000));
   app.add_option("-u,--unalign", options.unalign, "shift buffers by this many elements")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration (of the slowest rank)")

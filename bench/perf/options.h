@@ -37,6 +37,7 @@ struct Options {
   int warmup = 1;
   int cycles = 1;  // 0: without end
   int checks = 1;
+  int rest_ms = 0;  // before the timed iterations
   bool parallel_init = false;
   std::vector<DataType> types = {DataType::kFloat32};
   std::vector<RedOp> ops = {RedOp::kSum};

@@ -1,10 +1,12 @@
 #include "perf/sweep.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <numeric>
+#include <thread>
 
 #include "perf/report_json.h"
 
@@ -170,6 +172,7 @@ Status Sweep::timeIterations(const Operation& operation, Measurement& measuremen
   times_us.reserve(static_cast<size_t>(options_.per_iteration ? options_.iterations : 0));
   HORING_TRY(launch(operation, 0));
   HORING_TRY(complete());
+  std::this_thread::sleep_for(std::chrono::milliseconds(options_.rest_ms));
   HORING_TRY(ranks_.barrier());
   const double start_us = nowUs(clock);
   double last_us = start_us;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -204,6 +205,16 @@ TEST_F(Driver, EndsWithSevenOnWrongData) {
   ASSERT_EQ(o.rows.size(), 1u);
   EXPECT_EQ(o.rows[0][8], "2");
   EXPECT_NE(o.text.find("# Out of bounds values : 4 FAILED"), std::string::npos);
+}
+
+// Before the calls out of place and before those in place; what is reported does not contain it.
+TEST_F(Driver, RestsBeforeWhatItTimes) {
+  const auto begun = std::chrono::steady_clock::now();
+  const Outcome o = runPerf("all_reduce", {"-t", "2", "-b", "4K", "-e", "4K", "-n", "1", "--rest", "300"});
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(600));
+  ASSERT_EQ(o.exit_code, kExitOk) << o.text;
+  ASSERT_EQ(o.rows.size(), 1u);
+  EXPECT_LT(std::stod(o.rows[0][5]), 300'000) << o.text;
 }
 
 TEST_F(Driver, DoesNotCheckWhenToldNotTo) {
