@@ -35,7 +35,7 @@ struct LinkModel {
   double cpu_gbytes_per_s = 0;  // rate at which a core sends to and receives from the link
   double start_us =
       0;  // additional core time of a message on an idle line: later messages share its system calls
-  // Of a NIC: bytes that it passes in no time when it is rested, as shapers with a token bucket do; it recovers at its rate while idle.
+  // Of a NIC: bytes that it passes in no time when it has rested, as shapers with a token bucket do. It recovers at its rate while idle.
   double burst_bytes = 0;
 };
 
