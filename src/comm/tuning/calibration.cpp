@@ -28,10 +28,10 @@ constexpr size_t kNearBytes = 256 << 10;
 struct Effort {
   size_t large_bytes;
   double round_us;  // the time a round may take; a round is one exchange if the exchange takes longer
-  int rests;        // rounds after a rest
+  int rests;  // rounds after a rest; 0 where a job waits for it: they would take half as long again on slow links
 };
 constexpr Effort effortOf(CalibrationEffort effort) {
-  return effort == CalibrationEffort::kQuick ? Effort{1 << 20, 1000, 3} : Effort{4 << 20, 50'000, 15};
+  return effort == CalibrationEffort::kQuick ? Effort{1 << 20, 1000, 0} : Effort{4 << 20, 50'000, 15};
 }
 
 double microseconds(clockid_t clock) {
@@ -314,8 +314,10 @@ Status Measurement::readFar(MachineReadings& readings) {
   HORING_ASSIGN(readings.far_small_us, timeOfEach(pairs, kSmallBytes, readings.unequal));
   HORING_ASSIGN(readings.far_large_us, timeOfEach(pairs, readings.large_bytes, readings.unequal));
   HORING_ASSIGN(readings.far_burst_us, time(peersIn(pairs[0]), kSmallBytes, kBurst));
-  HORING_ASSIGN(readings.far_rested_us, restedTime(peersIn(pairs[0]), 1));
-  HORING_ASSIGN(readings.far_rested_more_us, restedTime(peersIn(pairs[0]), kRestedAtOnce));
+  if (effort_.rests > 0) {
+    HORING_ASSIGN(readings.far_rested_us, restedTime(peersIn(pairs[0]), 1));
+    HORING_ASSIGN(readings.far_rested_more_us, restedTime(peersIn(pairs[0]), kRestedAtOnce));
+  }
   HORING_ASSIGN(readings.far_handling_us, handlingTime(peersIn(pairs[0]), readings.large_bytes));
   HORING_ASSIGN(readings.far_crowd_us, time(farRing(), kSmallBytes));
   readings.sharing = std::min(map_.groupSize(0), map_.groupSize(1));

@@ -48,7 +48,7 @@ struct MachineReadings {
   double near_burst_us = 0;                   // small; two ranks of one group, all others asleep
   double far_small_us = 0, far_large_us = 0;  // two ranks of two groups, all others asleep (timeOfPairs)
   double far_burst_us = 0;                    // small; two ranks of two groups, all others asleep
-  // kRestedBytes after a rest; one exchange and kRestedAtOnce; two ranks of two groups, all others asleep
+  // kRestedBytes after a rest; one exchange and kRestedAtOnce; two ranks of two groups, all others asleep. 0: not measured
   double far_rested_us = 0, far_rested_more_us = 0;
   std::string unequal;           // links that are slower than others of their class: a line for each reading
   double far_handling_us = 0;    // time of a rank's core for a large message between groups
