@@ -85,12 +85,17 @@ MetricsFolder::~MetricsFolder() {
 std::vector<Wait> MetricsFolder::waitsOf(int rank) const {
   const std::string end = formatString("-rank%d-%d.prom", rank, static_cast<int>(getpid()));
   std::error_code failed;
+  fs::path newest;
+  fs::file_time_type newest_time;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, failed)) {
     if (!entry.path().filename().string().ends_with(end)) continue;
-    std::ifstream file(entry.path());
-    return waitsIn(std::string(std::istreambuf_iterator<char>(file), {}));
+    const fs::file_time_type time = entry.last_write_time(failed);
+    if (failed || (!newest.empty() && time <= newest_time)) continue;
+    newest = entry.path();
+    newest_time = time;
   }
-  return {};
+  std::ifstream file(newest);
+  return waitsIn(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
 }  // namespace horing::perf

@@ -31,7 +31,8 @@ class MetricsFolder {
   ~MetricsFolder();
 
   const std::string& path() const { return path_; }
-  // Of a rank of this process that has one communicator; empty if there is no file of it.
+  // Of a rank of this process that has one communicator; empty if there is no file of it. The newest file counts: a killed job may have left
+  // one of the same rank and process number, as containers count from 1.
   std::vector<Wait> waitsOf(int rank) const;
 
  private:

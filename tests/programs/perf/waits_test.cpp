@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -44,6 +45,13 @@ TEST(MetricsFolder, FindsTheFileOfARankOfThisProcessAndIsRemoved) {
     std::ofstream(path + "/horing-x-rank3-" + std::to_string(getpid()) + ".prom") << kMetrics;
     EXPECT_EQ(folder.value().waitsOf(3).size(), 2u);
     EXPECT_TRUE(folder.value().waitsOf(13).empty());
+    for (const char* const name : {"/horing-a-rank3-", "/horing-y-rank3-"}) {
+      const std::string left = path + name + std::to_string(getpid()) + ".prom";
+      std::ofstream(left) << "horing_wait_seconds_total{peer=\"5\",for=\"data\"} 1\n";
+      std::filesystem::last_write_time(left,
+                                       std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    }
+    EXPECT_EQ(folder.value().waitsOf(3).size(), 2u) << "not of an earlier job";
   }
   EXPECT_FALSE(std::filesystem::exists(path));
 }
