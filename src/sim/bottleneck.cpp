@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kBusy = 0.7;    // of the time: a resource that is busy so long bounds it
 constexpr double kAlike = 0.95;  // the mean over the busiest, from which on resources count as equally busy
-constexpr double kWasteful = 1.25;  // the time of the busiest link over the wire bound
+// The time of the busiest link, or of the messages of the critical path, over the wire bound.
+constexpr double kWasteful = 1.25;
 
 std::string percent(double part) {
   return formatString("%.0f %%", 100 * part);
@@ -40,17 +41,22 @@ double overBound(const Usage& usage, Picoseconds time, int32_t nodes, Picosecond
   return is_bounded && bound > 0 ? usage.busiest / partOf(bound, time) : 0;
 }
 
-std::string pathText(const PathShare& share, Picoseconds time) {
+std::string pathText(const PathShare& share, Picoseconds time, int32_t nodes, Picoseconds bound) {
   const std::string part = percent(partOf(share.time, time)) + " of the time";
   if (share.name.starts_with("latency"))
     return share.name +
-           formatString(": %d messages that wait for one another, %.1f us each; ", share.segments,
-                        toMicroseconds(share.time) / share.segments) +
+           formatString(share.segments == 1 ? ": %d message, %.1f us; "
+                                            : ": %d messages that wait for one another, %.1f us each; ",
+                        share.segments, toMicroseconds(share.time) / share.segments) +
            part;
   if (share.name == "cores")
     return formatString("cores: %d steps that wait for one another compute, or wait for a core, for ",
                         share.segments) +
            part;
+  // The bound is that of links between nodes if there are several.
+  const std::string where = nodes > 1 ? "between nodes" : "inside a node";
+  if (share.name == "lines " + where && partOf(share.time, bound) < kWasteful)
+    return "links " + where + ": no more bytes than needed, which take " + part;
   if (share.name.starts_with("lines"))
     return "algorithm: its messages wait for one another, and are on " + share.name + " for " + part;
   return "slots: senders wait for receivers to free slots for " + part;
@@ -69,7 +75,7 @@ std::string bottleneckText(const SimulationResult& result, const FoldedNetwork& 
            resourceText(*busiest);
   }
   const std::vector<PathShare> shares = pathShares(criticalPath(result, network));
-  return shares.empty() ? "" : pathText(shares.front(), result.time);
+  return shares.empty() ? "" : pathText(shares.front(), result.time, network.folding().nodes(), bound);
 }
 
 }  // namespace horing

@@ -63,6 +63,17 @@ TEST(Bottleneck, IsAnAlgorithmWhoseMessagesWaitForOneAnother) {
       "algorithm: its messages wait for one another, and are on lines between nodes for 100 % of the time");
 }
 
+// One message from each node: no algorithm does better.
+TEST(Bottleneck, IsALinkIfLatencyAddsToTheFewestBytes) {
+  MachineModel machine = freeMachine();
+  machine.between = {40, 1, 0, 0, 0};
+  EXPECT_EQ(bottleneckOf({"direct", Collective::kAllGather, {2, 1}, 120'000, machine, unsliced()}),
+            "links between nodes: no more bytes than needed, which take 60 % of the time");
+  machine.between.latency_us = 90;
+  EXPECT_EQ(bottleneckOf({"direct", Collective::kAllGather, {2, 1}, 120'000, machine, unsliced()}),
+            "latency between nodes: 1 message, 90.0 us; 60 % of the time");
+}
+
 TEST(Bottleneck, IsTheMemoryOfANode) {
   MachineModel machine = freeMachine();
   machine.memory_gbytes_per_s = 1;
