@@ -20,11 +20,11 @@ double partOf(Picoseconds part, Picoseconds whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// Without a number: a position is not a rank, and one node may stand for all.
 std::string ownerText(const Usage& usage) {
   if (usage.owner == Owner::kMachine) return "the machine";
-  const std::string owner = usage.owner == Owner::kRank ? "rank" : "node";
-  return usage.mean >= kAlike * usage.busiest ? "every " + owner
-                                              : owner + formatString(" %d", usage.busiest_at);
+  return std::string(usage.mean >= kAlike * usage.busiest ? "every " : "the busiest ") +
+         (usage.owner == Owner::kRank ? "rank" : "node");
 }
 
 std::string resourceText(const Usage& usage) {

@@ -106,12 +106,11 @@ std::vector<Usage> MachinePipes::usages(Picoseconds time) const {
   std::vector<Usage> usages;
   const auto add = [&](const char* name, Owner owner, const Numbers& numbers) {
     if (numbers.empty() || time <= 0) return;
-    const auto count = static_cast<int32_t>(numbers.size());
-    Usage& usage = usages.emplace_back(Usage{name, count, 0, 0, 0, owner});
-    for (int32_t i = 0; i < count; ++i) {
-      const double part = pipes_.busy(numbers[static_cast<size_t>(i)]) / static_cast<double>(time);
-      usage.mean += part / count;
-      if (part > usage.busiest) usage.busiest = part, usage.busiest_at = i;
+    Usage& usage = usages.emplace_back(Usage{name, static_cast<int32_t>(numbers.size()), 0, 0, owner});
+    for (const int32_t number : numbers) {
+      const double part = pipes_.busy(number) / static_cast<double>(time);
+      usage.mean += part / static_cast<double>(numbers.size());
+      usage.busiest = std::max(usage.busiest, part);
     }
   };
   add("NIC out", machine_.nic, nic_out_);

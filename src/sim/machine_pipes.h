@@ -15,9 +15,8 @@ namespace horing {
 struct Usage {
   std::string name;
   int32_t count = 0;
-  double mean = 0;         // busy fraction of the time
-  double busiest = 0;      // the same for the busiest resource
-  int32_t busiest_at = 0;  // its owner: a simulated rank or node
+  double mean = 0;     // busy fraction of the time
+  double busiest = 0;  // the same for the busiest resource
   Owner owner = Owner::kRank;
 };
 

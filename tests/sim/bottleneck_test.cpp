@@ -39,11 +39,11 @@ TEST(Bottleneck, IsALinkThatIsBusy) {
 }
 
 // Only the root's node sends, to each of the others.
-TEST(Bottleneck, NamesTheNodeWhoseLinkIsBusier) {
+TEST(Bottleneck, IsTheLinkOfOneNodeIfTheOthersAreLessBusy) {
   MachineModel machine = freeMachine();
   machine.between.gbytes_per_s = 1;
   EXPECT_EQ(bottleneckOf({"star", Collective::kScatter, {4, 1}, 1 << 20, machine, {}}),
-            "links between nodes: node 0 sends at 100 % of its rate");
+            "links between nodes: the busiest node sends at 100 % of its rate");
 }
 
 TEST(Bottleneck, IsAnAlgorithmThatSendsMoreThanItMust) {
