@@ -239,6 +239,7 @@ const CollectiveTest kTests[] = {
     {.name = "hypercube",
      .function = "horingSend and horingRecv",
      .in_place = true,
+     .in_steps = true,
      .power_of_two = true,
      .bus_factor = allButOwn,
      .layout = gathered,

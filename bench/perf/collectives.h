@@ -68,6 +68,7 @@ struct CollectiveTest {
   bool reduces = false;
   bool in_place = false;  // whether it can be called in place
   Root root = Root::kNone;
+  bool in_steps = false;      // of several groups of messages, each after the one before
   bool power_of_two = false;  // whether the number of ranks must be one
   bool by_traffic = false;    // whether a traffic gives the blocks
   // What a link has to carry for each byte of size, so that figures of different numbers of ranks compare.

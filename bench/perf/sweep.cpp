@@ -143,7 +143,8 @@ void Sweep::count(const Measurement& measurement) {
 }
 
 std::optional<Prediction> Sweep::predict(const Operation& operation) {
-  if (horingGroupStart() != horingSuccess) return {};
+  // One group would take all steps together.
+  if (test_.in_steps || horingGroupStart() != horingSuccess) return {};
   const Status launched = launch(operation, 0, simulated_);
   horingSimInfo_t info = HORING_SIM_INFO_INITIALIZER;
   char bottleneck[512] = "";

@@ -128,7 +128,7 @@ std::string rowText(const Row& row) {
 }
 
 std::optional<double> partReached(const Row& row) {
-  if (!row.predicted || row.out_of_place.time_us <= 0) return {};
+  if (!row.predicted || row.predicted->us <= 0 || row.out_of_place.time_us <= 0) return {};
   return row.predicted->us / row.out_of_place.time_us;
 }
 
@@ -149,11 +149,15 @@ std::string explanationText(const std::vector<Row>& rows, bool is_measured) {
                      reached ? fitNumber(100 * *reached, 8).c_str() : "N/A",
                      row.predicted ? row.predicted->bottleneck.c_str() : "");
   }
+  text += "# reached: predicted time over measured time.";
+  if (is_measured)
+    text +=
+        " Large sizes far below 100: look for a slow node, adapter or path with horing-check,\n# and for "
+        "other "
+        "programs on the cores.";
   return text +
-         "# reached: predicted time over measured time. Large sizes far below 100: look for a slow node, "
-         "adapter or path with "
-         "horing-check,\n# and for other programs on the cores. horing-info selection --explain says which "
-         "algorithm runs, and why. docs/speed.md explains the lines.\n#\n";
+         " horing-info selection --explain says which algorithm runs, and why. docs/speed.md explains the "
+         "lines.\n#\n";
 }
 
 std::string rankTimesText(const std::vector<Row>& rows, const std::vector<RankPlace>& places) {

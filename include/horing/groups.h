@@ -57,8 +57,9 @@ HORING_API horingResult_t horingGroupSimulateEnd(horingSimInfo_t* simInfo);
 
 /* Extension. As horingGroupSimulateEnd, and writes to buffer what bounds the time of the group's longest operation, as a
  * text for people such as "links between nodes: every node sends at 93 % of its rate": at most length bytes, with the
- * terminating zero. Its first word is links, memory, cores, algorithm, latency or slots (docs/speed.md); empty: the
- * group takes no time. Errors: also horingInvalidArgument (buffer is NULL or length 0). */
+ * terminating zero. Its first word is links, memory, cores, algorithm, latency or slots (docs/speed.md); of more than
+ * 16 MiB, what bounds 16 MiB. Empty: the group takes no time, or a nested level was closed. Errors: also
+ * horingInvalidArgument (buffer is NULL or length 0), horingInvalidUsage (groups of different sizes). */
 HORING_API horingResult_t horingGroupExplainEnd(horingSimInfo_t* simInfo, char* buffer, size_t length);
 
 /* Extension. Closes the group that horingGroupStart opened, in place of horingGroupEnd, and drops its calls, as if they

@@ -423,9 +423,10 @@ horingResult_t horingGroupSimulateEnd(horingSimInfo_t* simInfo) {
 horingResult_t horingGroupExplainEnd(horingSimInfo_t* simInfo, char* buffer, size_t length) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
+    const Status has_room = copyText("", buffer, length);
     HORING_ASSIGN(const std::optional<Estimate> found,
-                  closeSimulated(simInfo, true, "horingGroupExplainEnd"));
-    return found ? copyText(found->bottleneck, buffer, length) : Status();
+                  closeSimulated(simInfo, has_room.ok(), "horingGroupExplainEnd"));
+    return found && has_room.ok() ? copyText(found->bottleneck, buffer, length) : has_room;
   });
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <initializer_list>
 #include <iterator>
 #include <numeric>
+#include <string_view>
 
 #include "selection/prediction.h"
 
@@ -33,6 +35,12 @@ struct Plan {
   std::string left_out;   // why nothing is measured
 };
 
+// How long a call may wait.
+int msUntil(RingClock::time_point end) {
+  const std::chrono::duration<double, std::milli> left = end - RingClock::now();
+  return std::max(static_cast<int>(left.count()), kLeastWaitMs);
+}
+
 // One of the communicators that are measured. A resource.
 class RingOfNodes {
  public:
@@ -50,7 +58,8 @@ class RingOfNodes {
   }
 
   // The best time, each that of the slowest node: disturbances only slow. The first one makes connections.
-  Result<double> time(Collective collective, double slot_s) {
+  Result<double> time(Collective collective, double slot_s, int limit_ms) {
+    HORING_TRY(called(horingCommSetTimeout(comm_, limit_ms), comm_, "horingCommSetTimeout"));
     double best_s = 0, spent_s = 0;
     for (int turn = 0; turn < kLeastTurns || spent_s < slot_s; ++turn) {
       const RingClock::time_point begin = RingClock::now();
@@ -82,8 +91,10 @@ class RingOfNodes {
 };
 
 // Collective over all nodes, of which the members, ascending, measure. In the order of kMeasured, on every node.
-Result<std::vector<double>> timesOf(Nodes& nodes, const std::vector<int>& members, const Plan& plan) {
+Result<std::vector<double>> timesOf(Nodes& nodes, const std::vector<int>& members, const Plan& plan,
+                                    RingClock::time_point end) {
   const int root = members.front();
+  HORING_TRY(nodes.limitWaits(msUntil(end)));
   horingUniqueId id{};
   if (nodes.self() == root) HORING_TRY(called(horingGetUniqueId(&id), nullptr, "horingGetUniqueId"));
   HORING_TRY(nodes.broadcast(&id, sizeof id, root));
@@ -94,7 +105,7 @@ Result<std::vector<double>> timesOf(Nodes& nodes, const std::vector<int>& member
     HORING_TRY(ring.make(static_cast<int>(members.size()), id, static_cast<int>(self - members.begin()),
                          plan.bytes));
     for (size_t i = 0; i < times.size(); ++i) {
-      HORING_ASSIGN(times[i], ring.time(kMeasured[i], plan.slot_s));
+      HORING_ASSIGN(times[i], ring.time(kMeasured[i], plan.slot_s, msUntil(end)));
     }
   }
   HORING_TRY(nodes.broadcast(times.data(), times.size() * sizeof times[0], root));
@@ -106,7 +117,7 @@ std::vector<LinkParts> slowSides(size_t nodes, const Verdict& verdict) {
   std::vector<LinkParts> sides(nodes);
   bool any = false;
   for (const Finding& finding : verdict.findings) {
-    if (!finding.confirmed || finding.quantity != Quantity::kRate || finding.part == Part::kPath) continue;
+    if (!isSlowNode(verdict, finding)) continue;
     LinkParts& side = sides[static_cast<size_t>(finding.node)];
     (finding.part == Part::kSends ? side.sends : side.receives) = finding.factor;
     any = true;
@@ -114,12 +125,23 @@ std::vector<LinkParts> slowSides(size_t nodes, const Verdict& verdict) {
   return any ? sides : std::vector<LinkParts>();
 }
 
+// The variable that asks for another algorithm; null: none.
+const char* whatKeepsFromRings() {
+  const auto is = [](const char* name, std::initializer_list<std::string_view> usual) {
+    const char* const value = std::getenv(name);
+    return !value || std::find(usual.begin(), usual.end(), value) != usual.end();
+  };
+  if (!is("HORING_ALGO", {"", "auto", kAlgorithm})) return "HORING_ALGO";
+  if (!is("HORING_REPRODUCIBLE", {"", "0"})) return "HORING_REPRODUCIBLE";
+  return nullptr;
+}
+
 // The largest vector whose all-reduce fits into a slot a few times, if it waits for the slowest side.
 Plan planOf(const Report& report, double seconds_left) {
   Plan plan;
   if (report.verdict.bytes_per_s <= 0) plan.left_out = "no rates were measured";
-  for (const char* const name : {"HORING_ALGO", "HORING_REPRODUCIBLE"})
-    if (std::getenv(name)) plan.left_out = std::string(name) + " is set, and they are compared as rings";
+  if (const char* const name = whatKeepsFromRings())
+    plan.left_out = std::string(name) + " is set, and they are compared as rings";
   if (!plan.left_out.empty()) return plan;
   const size_t nodes = report.names.size();
   plan.good = goodNodes(report);
@@ -137,7 +159,7 @@ Plan planOf(const Report& report, double seconds_left) {
       return plan;
     }
   }
-  plan.left_out = "there was no time left for them (--time)";
+  plan.left_out = "too little time was left for them (--time)";
   return plan;
 }
 
@@ -179,6 +201,8 @@ Result<double> expectedSeconds(Collective collective, uint64_t bytes, size_t nod
 }
 
 Result<Collectives> measureCollectives(Nodes& nodes, const Report& report, double seconds_left) {
+  const auto end = RingClock::now() + std::chrono::duration_cast<RingClock::duration>(
+                                          std::chrono::duration<double>(seconds_left));
   Plan plan;
   if (nodes.self() == 0) plan = planOf(report, seconds_left);
   HORING_TRY(share(nodes, plan));
@@ -187,10 +211,10 @@ Result<Collectives> measureCollectives(Nodes& nodes, const Report& report, doubl
   if (plan.slot_s <= 0) return found;
   std::vector<int> all(static_cast<size_t>(nodes.count()));
   std::iota(all.begin(), all.end(), 0);
-  HORING_ASSIGN(const std::vector<double> with_all, timesOf(nodes, all, plan));
+  HORING_ASSIGN(const std::vector<double> with_all, timesOf(nodes, all, plan, end));
   std::vector<double> with_good(with_all.size(), 0);
   if (!plan.good.empty()) {
-    HORING_ASSIGN(with_good, timesOf(nodes, plan.good, plan));
+    HORING_ASSIGN(with_good, timesOf(nodes, plan.good, plan, end));
   }
   if (nodes.self() != 0) return found;
   found.bytes = plan.bytes;

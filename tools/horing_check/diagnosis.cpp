@@ -262,6 +262,19 @@ void findWrongData(const Figures& figures, std::vector<Finding>& findings) {
 
 }  // namespace
 
+bool isOfUplink(const Verdict& verdict, const Finding& finding) {
+  return finding.quantity == Quantity::kRate &&
+         std::any_of(verdict.uplinks.begin(), verdict.uplinks.end(), [&](const Uplink& uplink) {
+           return uplink.part == finding.part &&
+                  std::binary_search(uplink.nodes.begin(), uplink.nodes.end(), finding.node);
+         });
+}
+
+bool isSlowNode(const Verdict& verdict, const Finding& finding) {
+  return finding.confirmed && finding.quantity == Quantity::kRate && finding.part != Part::kPath &&
+         !isOfUplink(verdict, finding);
+}
+
 Verdict diagnose(const Figures& figures) {
   Verdict verdict;
   const Model rates(figures, Quantity::kRate, kRateLimits);

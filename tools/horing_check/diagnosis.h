@@ -56,6 +56,11 @@ struct Verdict {
   std::vector<Uplink> uplinks;
 };
 
+// Whether it is the uplink of the node that is slow, and not the node.
+bool isOfUplink(const Verdict& verdict, const Finding& finding);
+// Whether it is confirmed that the node itself sends or receives slowly.
+bool isSlowNode(const Verdict& verdict, const Finding& finding);
+
 // Takes any number of samples of any pairs. Samples without a positive rate or latency only count for data errors.
 Verdict diagnose(const Figures& figures);
 

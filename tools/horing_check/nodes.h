@@ -9,6 +9,9 @@
 
 namespace horing::check {
 
+// That a call may wait even if the check's time is over.
+inline constexpr int kLeastWaitMs = 1000;
+
 // Ok, or the library's error with its full text.
 Status called(horingResult_t result, horingComm_t comm, const char* what);
 

@@ -20,8 +20,9 @@ struct Loss {
 struct CollectiveTime {
   std::string name{};  // "all_reduce"
   double seconds = 0;
-  double expected_s = 0;   // if all nodes had the verdict's rate; 0: it takes too long to simulate
-  double with_slow_s = 0;  // if the sides that the verdict calls slow are so; 0: there are none
+  double expected_s = 0;  // if all nodes had the verdict's rate; 0: it takes too long to simulate
+  double with_slow_s =
+      0;  // if the sides that the verdict calls slow are so; 0: there are none, or it takes too long
   double good_s = 0, good_expected_s = 0;  // of the good nodes alone; 0: not measured
 };
 

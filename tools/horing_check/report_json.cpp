@@ -57,13 +57,20 @@ Json lossesJson(const std::vector<Loss>& all) {
   return losses;
 }
 
+Json secondsOrNull(double seconds) {
+  return seconds > 0 ? Json(seconds) : Json();
+}
+
 Json collectivesJson(const Collectives& collectives) {
   Json times = Json::array();
   for (const CollectiveTime& time : collectives.times) {
-    Json one = {{"collective", time.name}, {"seconds", time.seconds}, {"expected_seconds", time.expected_s}};
+    Json one = {{"collective", time.name},
+                {"seconds", time.seconds},
+                {"expected_seconds", secondsOrNull(time.expected_s)}};
     if (time.with_slow_s > 0) one["expected_seconds_with_slow_nodes"] = time.with_slow_s;
     if (time.good_s > 0)
-      one["good_nodes"] = {{"seconds", time.good_s}, {"expected_seconds", time.good_expected_s}};
+      one["good_nodes"] = {{"seconds", time.good_s},
+                           {"expected_seconds", secondsOrNull(time.good_expected_s)}};
     times.push_back(one);
   }
   return {{"bytes", collectives.bytes}, {"times", times}, {"left_out", collectives.left_out}};

@@ -29,7 +29,7 @@ class Sentences {
     std::string text;
     const std::vector<Finding>& findings = report_.verdict.findings;
     for (size_t i = 0; i < findings.size(); ++i) {
-      if (findings[i].confirmed != confirmed || isOfUplink(findings[i])) continue;
+      if (findings[i].confirmed != confirmed || isOfUplink(report_.verdict, findings[i])) continue;
       const bool both = i + 1 < findings.size() && isSameNode(findings[i], findings[i + 1]);
       text += "  " + sentence(findings[i], both ? &findings[i + 1] : nullptr) + "\n";
       i += both ? 1 : 0;
@@ -41,15 +41,6 @@ class Sentences {
   }
 
  private:
-  bool isOfUplink(const Finding& finding) const {
-    return finding.quantity == Quantity::kRate &&
-           std::any_of(report_.verdict.uplinks.begin(), report_.verdict.uplinks.end(),
-                       [&](const Uplink& uplink) {
-                         return uplink.part == finding.part &&
-                                std::binary_search(uplink.nodes.begin(), uplink.nodes.end(), finding.node);
-                       });
-  }
-
   std::string uplinkSentence(const Uplink& uplink) const {
     return hostListOf(report_, uplink.nodes) + (uplink.part == Part::kSends ? " send at " : " receive at ") +
            percent(uplink.factor) + " of the cluster's rate (" +
@@ -143,7 +134,8 @@ std::string collectiveLine(const CollectiveTime& time, const std::string& slow, 
                      secondsText(time.expected_s) + " expected)";
   if (time.with_slow_s > 0 && reached < kAsExpected)
     text += "; " + slow + " " + percent(explainedPart(time)) + " of the loss";
-  if (time.good_s > 0) text += "; without " + bad + ": " + percent(time.good_expected_s / time.good_s);
+  if (time.good_s > 0 && time.good_expected_s > 0)
+    text += "; without " + bad + ": " + percent(time.good_expected_s / time.good_s);
   return text + "\n";
 }
 
@@ -157,8 +149,7 @@ std::string collectiveLines(const Report& report) {
   for (int node = 0; node < static_cast<int>(report.names.size()); ++node)
     if (!std::binary_search(good.begin(), good.end(), node)) bad.push_back(node);
   for (const Finding& finding : report.verdict.findings)
-    if (finding.confirmed && finding.quantity == Quantity::kRate && finding.part != Part::kPath)
-      slow.insert(finding.node);
+    if (isSlowNode(report.verdict, finding)) slow.insert(finding.node);
   const std::string slow_names =
       hostListOf(report, {slow.begin(), slow.end()}) + (slow.size() == 1 ? " explains" : " explain");
   std::string text =

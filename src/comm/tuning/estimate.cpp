@@ -1,6 +1,7 @@
 #include "comm/tuning/estimate.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/calls/total_bytes.h"
 #include "selection/prediction.h"
@@ -47,6 +48,8 @@ Result<Estimate> collectiveTime(const Communicator& communicator, const CallSpec
   question.collective = spec.collective;
   question.bytes = totalBytes(spec, communicator.membership().ranks());
   if (question.bytes == 0 || question.machine.ranks() == 1) return Estimate();
+  if (explains && communicator.membership().ranks() != question.machine.ranks())
+    return makeStatus(Code::kInvalidUsage, "groups of different sizes cannot be simulated");
   const Algorithm* const algorithm =
       communicator.selector().select(spec.collective, question.bytes).algorithm;
   // An algorithm that reads and writes peers' memory is simulated as a direct exchange without copies.
@@ -56,28 +59,37 @@ Result<Estimate> collectiveTime(const Communicator& communicator, const CallSpec
   return simulatedTime(question, explains);
 }
 
+// Messages in one direction.
+struct Direction {
+  double line_us = 0, handling_us = 0;
+  double us() const { return line_us + handling_us; }
+};
+
 // The transfers follow one another on the rank's line, in each direction. A transfer to the rank itself takes no time.
 Estimate transfersTime(const Communicator& communicator, std::span<const Transfer> transfers) {
   const Membership& membership = communicator.membership();
   const MachineModel machine = machineOf(communicator);
   const GroupMap& map = membership.job().map();
-  double sent_us = 0, received_us = 0, latency_us = 0;
+  Direction sent, received;
+  double latency_us = 0;
   for (const Transfer& transfer : transfers) {
     if (transfer.peer == membership.rank()) continue;
     const bool is_near = map.groupOf(transfer.peer) == map.groupOf(membership.rank());
     const LinkModel& link = is_near ? machine.inside : machine.between;
-    const double us = link.message_us + static_cast<double>(transfer.bytes) *
-                                            picosecondsPerByte(link.gbytes_per_s) /
-                                            kPicosecondsPerMicrosecond;
-    (transfer.direction == Transfer::Direction::kSend ? sent_us : received_us) += us;
+    Direction& direction = transfer.direction == Transfer::Direction::kSend ? sent : received;
+    direction.line_us += static_cast<double>(transfer.bytes) * picosecondsPerByte(link.gbytes_per_s) /
+                         kPicosecondsPerMicrosecond;
+    direction.handling_us += link.message_us;
     latency_us = std::max(latency_us, link.latency_us);
   }
-  const double us = std::max(sent_us, received_us) + latency_us;
+  const Direction& longest = sent.us() > received.us() ? sent : received;
+  const double us = longest.us() + latency_us;
   if (us <= 0) return {};
-  const bool is_late = latency_us > us / 2;
-  return {us, formatString(is_late ? "latency: it is %.0f %% of the time"
-                                   : "links: this rank's are busy for %.0f %% of the time",
-                           100 * (is_late ? latency_us : us - latency_us) / us)};
+  const std::pair<double, const char*> parts[] = {{longest.line_us, "links: this rank's are busy"},
+                                                  {longest.handling_us, "cores: messages are handled"},
+                                                  {latency_us, "latency: messages are under way"}};
+  const auto& [most_us, what] = *std::ranges::max_element(parts);
+  return {us, formatString("%s for %.0f %% of the time", what, 100 * most_us / us)};
 }
 
 }  // namespace

@@ -149,9 +149,25 @@ TEST(Collectives, BlameNobodyIfAllNodesAreAlike) {
   EXPECT_TRUE(says(text, " expected)\n")) << text;
   EXPECT_FALSE(says(text, "explain") || says(text, "without")) << text;
   EXPECT_TRUE(says(text, "verdict: nothing is slower than the others")) << text;
+  Report no_simulation = withCollectives(pairs, 100, 0);
+  no_simulation.collectives.times[0].good_s = 90;
+  EXPECT_FALSE(says(verdictText(no_simulation), "without"));
   Report none = pairs;
   none.collectives.left_out = "there was no time";
   EXPECT_TRUE(says(verdictText(none), "collectives: not measured: there was no time\n"));
+}
+
+// A ring crosses an uplink once in each direction, however many nodes are behind it.
+TEST(Collectives, DoNotTakeNodesBehindASlowUplinkForSlow) {
+  SimulatedCluster cluster(8, 1, {0, 0});
+  cluster.slowSender(2, 0.4);
+  Verdict verdict = cluster.check();
+  const auto seconds = [&](bool with_slow_sides) {
+    return expectedSeconds(Collective::kAllReduce, 4 << 20, 8, verdict, with_slow_sides).take();
+  };
+  EXPECT_GT(seconds(true), 2 * seconds(false));
+  verdict.uplinks.push_back({.part = Part::kSends, .nodes = {2}, .factor = 0.4});
+  EXPECT_DOUBLE_EQ(seconds(true), seconds(false));
 }
 
 Report laterReport(const Report& before, const std::string& file, double of_all, double of_node2) {

@@ -51,7 +51,9 @@ TEST(RowText, ShowsTheRootAndThatAHalfCannotBeHad) {
 }
 
 TEST(ExplanationText, ComparesEachRowWithItsPrediction) {
-  Row predicted = exampleRow(), unknown = exampleRow();
+  Row predicted = exampleRow(), unknown = exampleRow(), nothing = exampleRow();
+  nothing.predicted = {0, ""};
+  EXPECT_FALSE(partReached(nothing));
   predicted.predicted = {61.728, "memory: of a node"};
   const std::string text = explanationText({predicted, unknown}, true);
   EXPECT_NE(text.find("for this machine, as it was measured before"), std::string::npos);
