@@ -56,6 +56,8 @@ std::string waitsText(const std::vector<std::vector<Wait>>& by_rank) {
   for (size_t rank = 0; rank < by_rank.size(); ++rank)
     for (const Wait& wait : by_rank[rank])
       text += formatString("# %5zu  %5d  %10.3f  %10.3f\n", rank, wait.peer, wait.data_s, wait.room_s);
+  if (std::ranges::all_of(by_rank, &std::vector<Wait>::empty))
+    text += "# None: ranks waited for nobody, or could not write to the folder of HORING_METRICS\n";
   return text + "#\n";
 }
 

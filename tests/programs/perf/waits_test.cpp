@@ -30,6 +30,8 @@ TEST(Waits, AreReadFromMetrics) {
   EXPECT_TRUE(waitsIn("").empty());
   EXPECT_NE(waitsText({{}, waits}).find("#     1     12       1.500       0.000\n"), std::string::npos)
       << waitsText({{}, waits});
+  EXPECT_EQ(waitsText({{}, waits}).find("None"), std::string::npos);
+  EXPECT_NE(waitsText({{}, {}}).find("None: ranks waited for nobody, or could not write"), std::string::npos);
 }
 
 TEST(MetricsFolder, FindsTheFileOfARankOfThisProcessAndIsRemoved) {
