@@ -67,8 +67,7 @@ std::string waitsText(const MetricsOf& of, const WaitTimes& times) {
   if (peers.size() > kMostMetricPeers) peers.resize(kMostMetricPeers);
   Family waits(of, "horing_wait_seconds", "counter",
                "Time in which a collective or message waited for a rank: for its data, or for room to send, "
-               "or had data under "
-               "way to it.");
+               "or had data under way to it.");
   for (const int peer : peers)
     for (const bool for_room : {false, true})
       waits.add(formatString("peer=\"%d\",for=\"%s\"", peer, for_room ? "room" : "data"),

@@ -3,7 +3,8 @@
 // No I/O, no clock; the rendezvous feeds it (control/rendezvous.h).
 //
 // Needs no common clock. A rank that comes late is inside its calls for less time than the others, by as much as they wait for it. On a
-// slow path both ends wait for each other, the sender for what it sent to be taken and the receiver for data; ranks elsewhere wait at one end only.
+// slow path both ends wait for each other, the sender for what it sent to be taken and the receiver for data; ranks elsewhere wait at one end
+// only.
 #include <cstdint>
 #include <functional>
 #include <map>

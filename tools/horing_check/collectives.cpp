@@ -35,12 +35,6 @@ struct Plan {
   std::string left_out;   // why nothing is measured
 };
 
-// How long a call may wait.
-int msUntil(RingClock::time_point end) {
-  const std::chrono::duration<double, std::milli> left = end - RingClock::now();
-  return std::max(static_cast<int>(left.count()), kLeastWaitMs);
-}
-
 // One of the communicators that are measured. A resource.
 class RingOfNodes {
  public:
@@ -94,7 +88,7 @@ class RingOfNodes {
 Result<std::vector<double>> timesOf(Nodes& nodes, const std::vector<int>& members, const Plan& plan,
                                     RingClock::time_point end) {
   const int root = members.front();
-  HORING_TRY(nodes.limitWaits(msUntil(end)));
+  HORING_TRY(nodes.limitWaits(end));
   horingUniqueId id{};
   if (nodes.self() == root) HORING_TRY(called(horingGetUniqueId(&id), nullptr, "horingGetUniqueId"));
   HORING_TRY(nodes.broadcast(&id, sizeof id, root));
@@ -105,7 +99,7 @@ Result<std::vector<double>> timesOf(Nodes& nodes, const std::vector<int>& member
     HORING_TRY(ring.make(static_cast<int>(members.size()), id, static_cast<int>(self - members.begin()),
                          plan.bytes));
     for (size_t i = 0; i < times.size(); ++i) {
-      HORING_ASSIGN(times[i], ring.time(kMeasured[i], plan.slot_s, msUntil(end)));
+      HORING_ASSIGN(times[i], ring.time(kMeasured[i], plan.slot_s, waitMsUntil(end)));
     }
   }
   HORING_TRY(nodes.broadcast(times.data(), times.size() * sizeof times[0], root));
@@ -200,11 +194,9 @@ Result<double> expectedSeconds(Collective collective, uint64_t bytes, size_t nod
   return toMicroseconds(prediction.result.time) * 1e-6;
 }
 
-Result<Collectives> measureCollectives(Nodes& nodes, const Report& report, double seconds_left) {
-  const auto end = RingClock::now() + std::chrono::duration_cast<RingClock::duration>(
-                                          std::chrono::duration<double>(seconds_left));
+Result<Collectives> measureCollectives(Nodes& nodes, const Report& report, RingClock::time_point end) {
   Plan plan;
-  if (nodes.self() == 0) plan = planOf(report, seconds_left);
+  if (nodes.self() == 0) plan = planOf(report, std::chrono::duration<double>(end - RingClock::now()).count());
   HORING_TRY(share(nodes, plan));
   Collectives found;
   found.left_out = plan.left_out;

@@ -1,5 +1,7 @@
 #pragma once
 // Collectives over all nodes, and over the good ones, beside what a simulation expects at the rates that the check has measured.
+#include <chrono>
+
 #include "base/types.h"
 #include "horing_check/nodes.h"
 #include "horing_check/report.h"
@@ -11,7 +13,8 @@ namespace horing::check {
 Result<double> expectedSeconds(Collective collective, uint64_t bytes, size_t nodes, const Verdict& verdict,
                                bool with_slow_sides);
 
-// Collective over the nodes; node 0's verdict and time count. Takes about three quarters of the time at most.
-Result<Collectives> measureCollectives(Nodes& nodes, const Report& report, double seconds_left);
+// Collective over the nodes; node 0's verdict and time count. Takes about three quarters of the time until `end` at most.
+Result<Collectives> measureCollectives(Nodes& nodes, const Report& report,
+                                       std::chrono::steady_clock::time_point end);
 
 }  // namespace horing::check

@@ -15,6 +15,7 @@ namespace horing::check {
 namespace {
 
 constexpr size_t kMostTextBytes = 1 << 16;
+constexpr int kLeastWaitMs = 1000;
 
 struct Place {
   int32_t group = 0;
@@ -70,6 +71,11 @@ Status limitNewCommunicators(int timeout_ms) {
 
 }  // namespace
 
+int waitMsUntil(std::chrono::steady_clock::time_point end) {
+  const std::chrono::duration<double, std::milli> left = end - std::chrono::steady_clock::now();
+  return std::max(static_cast<int>(left.count()), kLeastWaitMs);
+}
+
 Status called(horingResult_t result, horingComm_t comm, const char* what) {
   if (result == horingSuccess) return {};
   return makeStatus(static_cast<Code>(result), "%s: %s", what, horingGetLastError(comm));
@@ -119,7 +125,8 @@ int Nodes::failedNode() const {
   return horingCommGetFailedRank(comm_, &rank) == horingSuccess ? rank : -1;
 }
 
-Status Nodes::limitWaits(int timeout_ms) {
+Status Nodes::limitWaits(std::chrono::steady_clock::time_point end) {
+  const int timeout_ms = waitMsUntil(end);
   HORING_TRY(limitNewCommunicators(timeout_ms));
   return called(horingCommSetTimeout(comm_, timeout_ms), comm_, "horingCommSetTimeout");
 }

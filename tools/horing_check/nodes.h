@@ -1,5 +1,6 @@
 #pragma once
 // The ranks that measure: the first rank of each node, in a separate communicator.
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,8 +10,8 @@
 
 namespace horing::check {
 
-// That a call may wait even if the check's time is over.
-inline constexpr int kLeastWaitMs = 1000;
+// How long a call may wait if the check ends then: a second even if it is over.
+int waitMsUntil(std::chrono::steady_clock::time_point end);
 
 // Ok, or the library's error with its full text.
 Status called(horingResult_t result, horingComm_t comm, const char* what);
@@ -33,8 +34,8 @@ class Nodes {
   // After an error: the node that caused it; -1: none in particular.
   int failedNode() const;
 
-  // Limits the wait of later calls, and of communicators that are made later.
-  Status limitWaits(int timeout_ms);
+  // Limits the wait of later calls, and of communicators that are made later (waitMsUntil).
+  Status limitWaits(std::chrono::steady_clock::time_point end);
   // Broadcasts `bytes` of one node.
   Status broadcast(void* value, size_t bytes, int from);
   // Broadcasts node 0's values.

@@ -64,13 +64,17 @@ class Session {
   double elapsed() const {
     return std::chrono::duration<double>(SessionClock::now() - options_.start).count();
   }
+  SessionClock::time_point end() const {
+    return options_.start +
+           std::chrono::duration_cast<SessionClock::duration>(std::chrono::duration<double>(options_.time_s));
+  }
 
   Status measurePairs() {
     HORING_TRY(compareFacts());
     PairMeter meter(nodes_.comm(), nodes_.self());
     for (;;) {
       std::vector<int32_t> plan = planRound();
-      HORING_TRY(limitWaits());
+      HORING_TRY(nodes_.limitWaits(end()));
       HORING_TRY(nodes_.broadcast(plan));
       const double slot_s = plan.back() * 1e-6;
       if (slot_s <= 0) return {};
@@ -86,14 +90,10 @@ class Session {
   // The other nodes leave it to node 0 to say what went wrong.
   Status measureTogether() {
     if (nodes_.self() == 0) progress_("collectives");
-    HORING_TRY(limitWaits());
-    Result<Collectives> measured = measureCollectives(nodes_, report_, options_.time_s - elapsed());
+    HORING_TRY(nodes_.limitWaits(end()));
+    Result<Collectives> measured = measureCollectives(nodes_, report_, end());
     if (measured.ok()) report_.collectives = measured.take();
     return nodes_.self() == 0 ? measured.status() : Status();
-  }
-
-  Status limitWaits() {
-    return nodes_.limitWaits(std::max(static_cast<int>((options_.time_s - elapsed()) * 1000), kLeastWaitMs));
   }
 
   Status compareFacts() {
