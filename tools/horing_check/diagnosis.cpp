@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "horing_check/loss_diagnosis.h"
+
 namespace horing::check {
 
 namespace {
@@ -290,6 +292,7 @@ Verdict diagnose(const Figures& figures) {
     verdict.latency_s = std::exp(latencies.base());
     latencies.find(verdict.findings);
   }
+  findLosses(figures, verdict.findings);
   findWrongData(figures, verdict.findings);
   std::stable_sort(verdict.findings.begin(), verdict.findings.end(), [](const Finding& a, const Finding& b) {
     return std::tuple(a.node, a.quantity, a.part) < std::tuple(b.node, b.quantity, b.part);

@@ -17,6 +17,8 @@ struct Sample {
   uint64_t wrong_bytes = 0;
   uint64_t bytes = 0;  // that arrived, and were compared
   int round = 0;
+  // TCP segments that the sender's node sent meanwhile, and those of them that it sent again; 0: not known.
+  uint64_t segments = 0, segments_resent = 0;
 };
 
 struct Figures {
@@ -24,7 +26,7 @@ struct Figures {
   std::vector<Sample> samples;
 };
 
-enum class Quantity { kRate, kLatency, kData };
+enum class Quantity { kRate, kLatency, kLoss, kData };
 // The sending or receiving side of a node; or the path between two nodes that are both good.
 enum class Part { kSends, kReceives, kPath };
 
@@ -32,9 +34,10 @@ struct Finding {
   Quantity quantity = Quantity::kRate;
   Part part = Part::kSends;
   int node = 0;
-  int to = -1;        // the end of the path; -1: not a path
-  double factor = 1;  // of the cluster's rate or latency; 1 for data
-  int partners = 0;   // the number of partners that saw it
+  int to = -1;  // the end of the path; -1: not a path
+  double factor =
+      1;  // of the cluster's rate or latency; of a loss, the share of segments that were resent; 1 for data
+  int partners = 0;  // the number of partners that saw it
   // Measured often enough to blame it. Unconfirmed findings are measured again (rounds.h).
   bool confirmed = false;
 };

@@ -59,7 +59,7 @@ Result<Reading> PairMeter::measure(int partner, double slot_s) {
   HORING_ASSIGN(reading.latency_s, measureLatency(partner, slot_s));
   for (const bool lower_sends : {true, false}) {
     const bool i_send = (self_ < partner) == lower_sends;
-    HORING_TRY(i_send ? send(partner) : receive(partner, slot_s, reading));
+    HORING_TRY(i_send ? send(partner, reading) : receive(partner, slot_s, reading));
   }
   return reading;
 }
@@ -92,16 +92,19 @@ Result<double> PairMeter::measureLatency(int partner, double slot_s) {
   return latency_s;
 }
 
-Status PairMeter::send(int partner) {
+Status PairMeter::send(int partner, Reading& reading) {
+  const TcpSegments before = readTcpSegments();
   for (;;) {
     Request request{};
     HORING_TRY(take(&request, sizeof request, partner));
-    if (request.bytes == 0) return {};
+    if (request.bytes == 0) break;
     if (request.bytes > kMostBytes || request.offset >= kOffsets)
       return makeStatus(Code::kInternalError, "node %d asks for %llu bytes: expected at most %zu", partner,
                         static_cast<unsigned long long>(request.bytes), kMostBytes);
     HORING_TRY(put(&pattern_[request.offset], request.bytes, partner));
   }
+  reading.sent = readTcpSegments().since(before);
+  return {};
 }
 
 // Messages grow until one takes a third of the time; the earlier small messages do not count. The best rate counts: disturbances only slow.

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "horing/horing.h"
+#include "horing_check/tcp_segments.h"
 
 namespace horing::check {
 
@@ -17,6 +18,8 @@ struct Reading {
   double latency_s = 0;  // known to both ends
   uint64_t wrong_bytes = 0;
   uint64_t bytes = 0;  // that arrived, and were compared
+  // Of the other direction, in which this node sends: what its network sent meanwhile.
+  TcpSegments sent;
 };
 
 // The number of wrong bytes. Precondition: equal sizes.
@@ -32,7 +35,7 @@ class PairMeter {
 
  private:
   Result<double> measureLatency(int partner, double slot_s);
-  Status send(int partner);
+  Status send(int partner, Reading& reading);
   Status receive(int partner, double slot_s, Reading& reading);
   Status put(const void* bytes, size_t count, int partner);
   Status take(void* bytes, size_t count, int partner);

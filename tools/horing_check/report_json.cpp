@@ -10,7 +10,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const char* quantityName(Quantity quantity) {
-  return quantity == Quantity::kRate ? "rate" : quantity == Quantity::kLatency ? "latency" : "data";
+  switch (quantity) {
+    case Quantity::kRate:
+      return "rate";
+    case Quantity::kLatency:
+      return "latency";
+    case Quantity::kLoss:
+      return "loss";
+    case Quantity::kData:
+      break;
+  }
+  return "data";
 }
 
 const char* partName(Part part) {
@@ -91,7 +101,9 @@ std::string reportToJson(const Report& report) {
                        {"to", sample.to},
                        {"bytes_per_s", sample.bytes_per_s},
                        {"latency_s", sample.latency_s},
-                       {"wrong_bytes", sample.wrong_bytes}});
+                       {"wrong_bytes", sample.wrong_bytes},
+                       {"segments", sample.segments},
+                       {"segments_resent", sample.segments_resent}});
   const std::vector<int> good = goodNodes(report);
   const Json all = {{"version", 1},
                     {"nodes", report.names},

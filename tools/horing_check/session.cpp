@@ -132,14 +132,19 @@ class Session {
   }
 
   void note(const std::vector<char>& all) {
-    for (int to = 0; to < nodes_.count(); ++to) {
+    const auto of_node = [&](int node) {
       Sent sent{};
-      std::memcpy(&sent, all.data() + static_cast<size_t>(to) * sizeof sent, sizeof sent);
-      if (sent.partner < 0 || sent.partner >= nodes_.count()) continue;
-      const Reading& reading = sent.reading;
+      std::memcpy(&sent, all.data() + static_cast<size_t>(node) * sizeof sent, sizeof sent);
+      return sent;
+    };
+    for (int to = 0; to < nodes_.count(); ++to) {
+      const auto [from, reading] = of_node(to);
+      if (from < 0 || from >= nodes_.count()) continue;
       if (!std::isfinite(reading.bytes_per_s) || !std::isfinite(reading.latency_s)) continue;
-      report_.figures.samples.push_back({sent.partner, to, reading.bytes_per_s, reading.latency_s,
-                                         reading.wrong_bytes, reading.bytes, report_.rounds});
+      const TcpSegments sent = of_node(from).reading.sent;
+      report_.figures.samples.push_back({from, to, reading.bytes_per_s, reading.latency_s,
+                                         reading.wrong_bytes, reading.bytes, report_.rounds, sent.sent,
+                                         sent.resent});
     }
     ++report_.rounds;
     const int planned = rounds_.planned();

@@ -61,6 +61,7 @@ class Sentences {
       return formatString("%s: messages take %.1f times as long as elsewhere (%s; seen with %d partners)",
                           name(finding.node).c_str(), finding.factor,
                           secondsText(finding.factor * report_.verdict.latency_s).c_str(), finding.partners);
+    if (finding.quantity == Quantity::kLoss) return lossSentence(finding, receives);
     return name(finding.node) +
            (receives                       ? " sends and receives"
             : finding.part == Part::kSends ? " sends"
@@ -80,6 +81,18 @@ class Sentences {
                         finding.partners);
   }
 
+  std::string lossSentence(const Finding& finding, const Finding* receives) const {
+    const auto part = [](const Finding& one) {
+      return formatString("%.2g %% of what it %s", 100 * one.factor,
+                          one.part == Part::kSends ? "sends" : "receives");
+    };
+    return name(finding.node) + " loses " + part(finding) + (receives ? " and " + part(*receives) : "") +
+           formatString(
+               " (seen with %d partners): look at its cable, at the switch's port, and at their error "
+               "counters (ethtool -S)",
+               finding.partners);
+  }
+
   std::string pathSentence(const Finding& finding) const {
     const std::string ends = name(finding.node) + " to " + name(finding.to);
     const std::string why =
@@ -91,6 +104,8 @@ class Sentences {
              rateText(finding.factor * report_.verdict.bytes_per_s) + ")" + why;
     if (finding.quantity == Quantity::kLatency)
       return ends + formatString(": messages take %.1f times as long as elsewhere", finding.factor) + why;
+    if (finding.quantity == Quantity::kLoss)
+      return ends + formatString(": %.2g %% of what is sent is lost", 100 * finding.factor) + why;
     return ends + ": wrong bytes arrive" + why;
   }
 

@@ -69,6 +69,21 @@ TEST(Verdict, NamesNodesPathsAndGoodHosts) {
   EXPECT_EQ(json["findings"][1]["node"], "node2");
 }
 
+TEST(Verdict, NamesWhatLosesPackets) {
+  SimulatedCluster cluster(8, 1);
+  cluster.loseSent(2, 0.02), cluster.loseReceived(2, 0.04), cluster.losePath(4, 5, 0.05);
+  const Report report = reportOf(cluster, 8);
+  EXPECT_EQ(outcomeOf(report), Outcome::kSlow);
+  const std::string text = verdictText(report);
+  EXPECT_TRUE(says(text, "node2 loses ") && says(text, " % of what it sends and ")) << text;
+  EXPECT_TRUE(says(text, " % of what it receives (seen with 7 partners)")) << text;
+  EXPECT_TRUE(says(text, "node4 to node5: ") && says(text, " % of what is sent is lost")) << text;
+  const auto json = nlohmann::json::parse(reportToJson(report));
+  EXPECT_EQ(json["findings"][0]["quantity"], "loss");
+  EXPECT_NEAR(json["findings"][0]["factor"].get<double>(), 0.02, 0.01);
+  EXPECT_EQ(json["samples"][0]["segments"], 700);
+}
+
 TEST(Verdict, OfACheckThatEndedEarlyIsNoAcquittal) {
   SimulatedCluster cluster(4, 1);
   Report report = reportOf(cluster, 4);

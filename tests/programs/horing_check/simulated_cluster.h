@@ -27,7 +27,8 @@ class SimulatedCluster {
         receives_(sends_),
         later_(sends_.size(), 0),
         noise_(noise),
-        random_(seed) {}
+        random_(seed),
+        losses_(seed) {}
 
   void slowSender(int node, double factor) { sends_[static_cast<size_t>(node)] = factor; }
   void slowReceiver(int node, double factor) { receives_[static_cast<size_t>(node)] = factor; }
@@ -36,6 +37,12 @@ class SimulatedCluster {
   // What these nodes exchange with others shares a link that carries as much as `capacity` of a node's adapter, in each direction.
   void shareUplink(const std::set<int>& nodes, double capacity) { uplinks_.push_back({nodes, capacity}); }
   void corrupt(int from, int to) { corrupt_.insert({from, to}); }
+  // Shares of the segments.
+  void loseSent(int node, double share) { loses_sent_[node] = share; }
+  void loseReceived(int node, double share) { loses_received_[node] = share; }
+  void losePath(int from, int to, double share) { loses_path_[{from, to}] = share; }
+  // In this share of the samples a queue overflows, and some tens of segments are lost at once.
+  void overflow(double samples) { overflows_ = samples; }
 
   // All rounds, and those that confirm.
   Verdict check(bool all_pairs = false) {
@@ -51,6 +58,9 @@ class SimulatedCluster {
   Figures figures() const { return {static_cast<int>(sends_.size()), samples_}; }
 
  private:
+  static constexpr int kSegments =
+      700;  // of a sample: a quarter of a second at 200 Mbit/s, packets of 9000 bytes
+
   void measure(const Matching& partner) {
     for (size_t to = 0; to < partner.size(); ++to) {
       if (partner[to] < 0) continue;
@@ -64,6 +74,8 @@ class SimulatedCluster {
       sample.latency_s = (20e-6 + later_[from] + later_[to]) *
                          std::exp(spread_(random_) * 5 * noise_.spread) * (hits() ? 1 / share_(random_) : 1);
       sample.wrong_bytes = corrupt_.contains({sample.from, sample.to}) ? 7 : 0;
+      sample.segments = kSegments;
+      sample.segments_resent = resent(sample.from, sample.to);
       samples_.push_back(sample);
     }
   }
@@ -80,14 +92,28 @@ class SimulatedCluster {
     }
     return share;
   }
+  uint64_t resent(int from, int to) {
+    const auto of = [](const auto& losses, const auto& key) {
+      const auto found = losses.find(key);
+      return found == losses.end() ? 0.0 : found->second;
+    };
+    const double share =
+        of(loses_sent_, from) + of(loses_received_, to) + of(loses_path_, std::pair(from, to));
+    const bool overflows = std::uniform_real_distribution<>(0, 1)(losses_) < overflows_;
+    return std::poisson_distribution<uint64_t>(share * kSegments + 1e-9)(losses_) + (overflows ? 40 : 0);
+  }
   bool hits() { return std::uniform_real_distribution<>(0, 1)(random_) < noise_.outliers; }
 
   std::vector<double> sends_, receives_, later_;
   std::map<std::pair<int, int>, double> paths_;
   std::set<std::pair<int, int>> corrupt_;
+  std::map<int, double> loses_sent_, loses_received_;
+  std::map<std::pair<int, int>, double> loses_path_;
+  double overflows_ = 0;
   std::vector<std::pair<std::set<int>, double>> uplinks_;
   Noise noise_;
   std::mt19937 random_;
+  std::mt19937 losses_;  // a generator of its own, so that losses change no other figure
   std::normal_distribution<> spread_{0, 1};
   std::uniform_real_distribution<> share_{0.3, 0.9};
   std::vector<Sample> samples_;

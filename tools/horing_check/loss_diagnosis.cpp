@@ -1,0 +1,141 @@
+#include "horing_check/loss_diagnosis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace horing::check {
+
+namespace {
+
+// Shares of resent segments below it are usual for TCP.
+constexpr double kLeastShare = 2e-4;
+constexpr double kTimesUsual = 4;
+// Lossy samples beyond those expected of noise, for a suspicion and for blame.
+constexpr double kSuspected = 1.5, kBlamed = 3.5;
+constexpr double kDeviations = 4;
+// The samples of a path before it is blamed, the part of them that has to be lossy, and the accepted probability that noise does that to
+// any path.
+constexpr int kSamplesOfPath = 4;
+constexpr double kPathShare = 0.75, kPathByAccident = 0.001;
+
+using Side = std::pair<Part, int>;
+using Path = std::pair<int, int>;  // from, to
+
+struct Tally {
+  int samples = 0, lossy = 0;
+  double sent = 0, resent = 0;
+  std::set<Path> paths, lossy_paths;
+
+  void add(const Sample& sample, bool is_lossy) {
+    ++samples;
+    lossy += is_lossy;
+    sent += static_cast<double>(sample.segments);
+    resent += static_cast<double>(sample.segments_resent);
+    paths.insert({sample.from, sample.to});
+    if (is_lossy) lossy_paths.insert({sample.from, sample.to});
+  }
+  double share() const { return resent / sent; }
+  double lossyPart() const { return static_cast<double>(lossy) / samples; }
+};
+
+class Losses {
+ public:
+  explicit Losses(const Figures& figures) {
+    for (const Sample& sample : figures.samples)
+      if (sample.segments > 0) samples_.push_back(&sample);
+    std::vector<double> shares;
+    for (const Sample* sample : samples_) shares.push_back(shareOf(*sample));
+    limit_ = std::max(kLeastShare, kTimesUsual * quantile(std::move(shares), 0.5));
+  }
+
+  // The worst side first; samples of what was found explain no more.
+  void find(std::vector<Finding>& findings) {
+    while (const std::optional<Finding> finding = worst()) {
+      findings.push_back(*finding);
+      std::erase_if(samples_, [&](const Sample* sample) {
+        if (finding->part == Part::kPath) return sample->from == finding->node && sample->to == finding->to;
+        return (finding->part == Part::kSends ? sample->from : sample->to) == finding->node;
+      });
+    }
+  }
+
+ private:
+  static double shareOf(const Sample& sample) {
+    return static_cast<double>(sample.segments_resent) / static_cast<double>(sample.segments);
+  }
+  static double quantile(std::vector<double> values, double part) {
+    if (values.empty()) return 0;
+    std::sort(values.begin(), values.end());
+    return values[static_cast<size_t>(static_cast<double>(values.size() - 1) * part)];
+  }
+
+  std::optional<Finding> worst() const {
+    std::map<Side, Tally> sides;
+    std::map<Path, Tally> paths;
+    for (const Sample* sample : samples_) {
+      const bool is_lossy = shareOf(*sample) > limit_;
+      sides[{Part::kSends, sample->from}].add(*sample, is_lossy);
+      sides[{Part::kReceives, sample->to}].add(*sample, is_lossy);
+      paths[{sample->from, sample->to}].add(*sample, is_lossy);
+    }
+    const std::optional<Finding> side = worstSide(sides);
+    return side ? side : worstPath(paths);
+  }
+
+  // Noise is what the better half of the sides shows: a lossy receiver makes samples of all senders lossy.
+  std::optional<Finding> worstSide(const std::map<Side, Tally>& sides) const {
+    std::vector<double> parts;
+    for (const auto& [side, tally] : sides) parts.push_back(tally.lossyPart());
+    std::sort(parts.begin(), parts.end());
+    parts.resize((parts.size() + 1) / 2);
+    const double noise = std::accumulate(parts.begin(), parts.end(), 0.0) / static_cast<double>(parts.size());
+    std::optional<Finding> found;
+    double most = 0;
+    for (const auto& [side, tally] : sides) {
+      const double expected = noise * tally.samples;
+      const double excess = tally.lossy - expected - kDeviations * std::sqrt(expected);
+      // With one lossy partner only it may be the path.
+      if (excess <= kSuspected || tally.lossy_paths.size() < 2 || tally.lossyPart() <= most) continue;
+      most = tally.lossyPart();
+      found = Finding{Quantity::kLoss, side.first,
+                      side.second,     -1,
+                      tally.share(),   static_cast<int>(tally.lossy_paths.size()),
+                      excess > kBlamed};
+    }
+    return found;
+  }
+
+  std::optional<Finding> worstPath(const std::map<Path, Tally>& paths) const {
+    int lossy = 0;
+    for (const auto& [path, tally] : paths) lossy += tally.lossy;
+    for (const auto& [path, tally] : paths) {
+      if (tally.lossyPart() < kPathShare || tally.share() <= kTimesUsual * limit_) continue;
+      const double noise = static_cast<double>(lossy - tally.lossy) / static_cast<double>(samples_.size());
+      const double accident = static_cast<double>(paths.size()) * std::pow(noise, tally.lossy);
+      return Finding{Quantity::kLoss,
+                     Part::kPath,
+                     path.first,
+                     path.second,
+                     tally.share(),
+                     1,
+                     tally.samples >= kSamplesOfPath && accident <= kPathByAccident};
+    }
+    return std::nullopt;
+  }
+
+  std::vector<const Sample*> samples_;
+  double limit_ = 0;
+};
+
+}  // namespace
+
+void findLosses(const Figures& figures, std::vector<Finding>& findings) {
+  Losses(figures).find(findings);
+}
+
+}  // namespace horing::check
