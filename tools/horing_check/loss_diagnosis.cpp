@@ -15,6 +15,8 @@ namespace {
 // Shares of resent segments below it are usual for TCP.
 constexpr double kLeastShare = 2e-4;
 constexpr double kTimesUsual = 4;
+// The least share on a side or path that is slow.
+constexpr double kShareIfSlow = 0.01;
 // Lossy samples beyond those expected of noise, for a suspicion and for blame.
 constexpr double kSuspected = 1.5, kBlamed = 3.5;
 constexpr double kDeviations = 4;
@@ -56,7 +58,7 @@ class Losses {
   // The worst side first; samples of what was found explain no more.
   void find(std::vector<Finding>& findings) {
     while (const std::optional<Finding> finding = worst()) {
-      findings.push_back(*finding);
+      if (finding->factor >= kShareIfSlow || !isSlow(*finding, findings)) findings.push_back(*finding);
       std::erase_if(samples_, [&](const Sample* sample) {
         if (finding->part == Part::kPath) return sample->from == finding->node && sample->to == finding->to;
         return (finding->part == Part::kSends ? sample->from : sample->to) == finding->node;
@@ -65,6 +67,12 @@ class Losses {
   }
 
  private:
+  static bool isSlow(const Finding& loss, const std::vector<Finding>& findings) {
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& other) {
+      return other.quantity == Quantity::kRate && other.part == loss.part && other.node == loss.node &&
+             other.to == loss.to;
+    });
+  }
   static double shareOf(const Sample& sample) {
     return static_cast<double>(sample.segments_resent) / static_cast<double>(sample.segments);
   }

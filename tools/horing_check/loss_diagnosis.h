@@ -9,7 +9,8 @@
 
 namespace horing::check {
 
-// Adds findings whose factor is the share of segments that were resent.
+// Adds findings whose factor is the share of segments that were resent, to those of slow rates: few losses on a slow side are not reported,
+// because queues overflow before a slow link.
 void findLosses(const Figures& figures, std::vector<Finding>& findings);
 
 }  // namespace horing::check

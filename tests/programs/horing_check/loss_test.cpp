@@ -54,6 +54,16 @@ TEST(Losses, OfOneInAThousandAreFoundMostly) {
   EXPECT_LE(wrong, 2);
 }
 
+TEST(Losses, BeforeASlowLinkAreNotReportedUnlessTheyAreMany) {
+  for (const double share : {0.002, 0.03}) {
+    SimulatedCluster cluster(8, 1);
+    cluster.slowReceiver(3, 0.4), cluster.loseReceived(3, share), cluster.loseSent(3, 0.005);
+    const Verdict verdict = cluster.check();
+    EXPECT_EQ(blamed(verdict), "3 receives");
+    EXPECT_EQ(blamed(verdict, Quantity::kLoss), share < 0.01 ? "3 sends" : "3 sends, 3 receives");
+  }
+}
+
 // A queue that overflows now and then is no fault of a node.
 TEST(Losses, InBurstsAreBlamedOnNobody) {
   int blamed_any = 0;

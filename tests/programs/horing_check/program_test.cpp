@@ -50,6 +50,7 @@ TEST(HoringCheck, FindsAPlantedAdapter) {
     EXPECT_EQ(finding["quantity"], "rate");
     EXPECT_NEAR(finding["factor"].get<double>(), 0.4, 0.08);
   }
+  for (const auto& sample : report["samples"]) EXPECT_GT(sample["segments"], 100) << sample;
   EXPECT_TRUE(contains(outcome.output, "; node2 explains ")) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "; without node2: ")) << outcome.output;
   const auto& times = report["collectives"]["times"];
