@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "transport/socket/tuning.h"
 
 namespace horing::tcp {
@@ -14,6 +15,11 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kReadBudgetBytes = 1u << 20;
 // From this size on, posted messages are written at once; smaller ones wait for progress(), to share system calls.
 constexpr size_t kEagerBytes = 32768;
+// Messages from this size on are worth looking at the streams' paces, and how often that is done.
+constexpr uint32_t kPacedBytes = 16384;
+constexpr int64_t kLookEveryNs = 1'000'000;
+// Paces that differ by less count as equal: then streams take turns.
+constexpr double kUnequal = 1.25;
 }  // namespace
 
 void SocketLink::AlignedDelete::operator()(std::byte* memory) const {
@@ -75,6 +81,7 @@ void SocketLink::attach(size_t number, WatchedFd fd, uint32_t attempt) {
   // a ready, a state and a goodbye.
   const size_t frames = static_cast<size_t>(shape().channels) * (shape().slots + 1) + streams_.size() + 3;
   stream.tcp = std::make_unique<SocketStream>(std::move(fd), static_cast<FrameSink&>(*this), number, frames);
+  stream.pace.reset();
   enter(stream, StreamState::kAttached);
   if (Status watched = stream.tcp->watch(); !watched.ok()) return fail(watched);
   if (options_.rank > options_.peer)
@@ -276,13 +283,48 @@ size_t SocketLink::leastBusyStream() const {
 }
 
 size_t SocketLink::chooseStream(uint32_t bytes) {
-  size_t index = 0;
-  if (used_streams_ > 1) {
-    index = leastBusyStream();
-    turn_ = index + 1;
-  }
+  const size_t index = used_streams_ > 1 ? bestStream(bytes) : 0;
   streams_[index].under_way += bytes;
   return index;
+}
+
+size_t SocketLink::bestStream(uint32_t bytes) {
+  const bool looks = bytes >= kPacedBytes || paces_differ_;
+  const int64_t now_ns = looks ? SteadyClock().nowNs() : 0;
+  if (looks) lookAtPaces(now_ns);
+  const size_t index = paces_differ_ ? firstToFinish(bytes, now_ns) : leastBusyStream();
+  turn_ = index + 1;
+  streams_[index].pace.posted(bytes);
+  return index;
+}
+
+void SocketLink::lookAtPaces(int64_t now_ns) {
+  bool looked = false, all_known = true;
+  double fastest = 0, slowest = 0;
+  for (size_t i = 0; i < used_streams_; ++i) {
+    StreamPace& pace = streams_[i].pace;
+    if (isOpen(i) && now_ns - pace.lookedAtNs() >= kLookEveryNs) {
+      const SocketStream& tcp = *streams_[i].tcp;
+      pace.look(tcp.queuedBytes() + static_cast<size_t>(tcp.unacknowledgedBytes()), now_ns);
+      looked = true;
+    }
+    all_known = all_known && isOpen(i) && pace.nsPerByte() > 0;
+    fastest = i == 0 ? pace.nsPerByte() : std::min(fastest, pace.nsPerByte());
+    slowest = std::max(slowest, pace.nsPerByte());
+  }
+  if (looked || !all_known) paces_differ_ = all_known && slowest > kUnequal * fastest;
+}
+
+size_t SocketLink::firstToFinish(uint32_t bytes, int64_t now_ns) const {
+  size_t best = 0;
+  double best_ns = 0;
+  for (size_t i = 0; i < used_streams_; ++i) {
+    const double ns = streams_[i].pace.finishesInNs(bytes, now_ns);
+    if (i > 0 && ns >= best_ns) continue;
+    best = i;
+    best_ns = ns;
+  }
+  return best;
 }
 
 void SocketLink::sendMessage(size_t number, const FrameHeader& header, const std::byte* payload) {

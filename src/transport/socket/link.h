@@ -10,6 +10,7 @@
 #include "transport/socket/connection.h"
 #include "transport/socket/lent_memory.h"
 #include "transport/socket/stream.h"
+#include "transport/socket/stream_pace.h"
 #include "transport/transport.h"
 
 namespace horing::tcp {
@@ -52,8 +53,9 @@ struct LinkOptions {
   DataMoved* moved = nullptr;  // the counter to add to
 };
 
-// Messages of a connection are spread over the streams, each on the one with the fewest bytes under way, and put in order again by
-// the slot that their number names; with one stream this costs nothing.
+// Messages of a connection are spread over the streams and put in order again by the slot that their number names; with one stream this
+// costs nothing. Each takes the stream with the fewest bytes under way or, if the streams differ in speed, the one that will have moved it
+// first (stream_pace.h).
 //
 // A stream whose connection breaks is missing until attach() brings another one. Both ends then report their state, and send again
 // the messages of this stream that did not arrive: they are still in their slots, or in their sender's memory, because no credit
@@ -150,6 +152,7 @@ class SocketLink final : public Link, private FrameSink {
     bool said_goodbye = false;          // by this end
     uint32_t attempt = 0;
     uint64_t under_way = 0;  // bytes posted to it without a credit yet
+    StreamPace pace;         // if the link uses several
     std::string obstacle;
     std::string why_broken;
     std::vector<ChannelState> mine;  // as sent to the peer
@@ -180,7 +183,10 @@ class SocketLink final : public Link, private FrameSink {
   std::vector<ChannelState> states() const;
   void drop(size_t stream);
   bool flushed() const;
+  size_t bestStream(uint32_t bytes);
   size_t leastBusyStream() const;
+  void lookAtPaces(int64_t now_ns);
+  size_t firstToFinish(uint32_t bytes, int64_t now_ns) const;
   SocketStream* creditStream(size_t channel);
   void queueCredits(Effort effort);
   bool deathsAreTold() const;
@@ -198,6 +204,7 @@ class SocketLink final : public Link, private FrameSink {
   bool credits_owed_ = false;
   bool departed_ = false;
   size_t turn_ = 0;
+  bool paces_differ_ = false;  // among the used streams, which are all open then
 };
 
 }  // namespace horing::tcp

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 
 #include "../../temporary_folder.h"
 #include "job.h"
@@ -227,6 +229,28 @@ TEST(NetworkThatIsOut, IsNotTakenForACircleOfRanks) {
   for (const int rank : {0, 1})
     EXPECT_EQ(eventOf(outcome.events, "collective", rank).code, kSuccess) << outcome.everything;
   EXPECT_NE(outcome.everything.find("lost a connection"), std::string::npos) << outcome.everything;
+}
+
+// What node 1 sends by its second rail is a quarter as fast.
+TEST(Rails, OfDifferentSpeedsCarryBytesInProportion) {
+  HORING_NEEDS_NODES();
+  const TemporaryFolder folder;
+  const std::string report = folder.path() / "bytes.json";
+  const std::string slower =
+      "[ $HORING_RUN_NODE = 0 ] || tc class change dev r1 parent 1: classid 1:1 htb rate 50mbit burst 48000b "
+      "ceil 53mbit cburst 8977b quantum 60000; exec \"$0\" \"$@\"";
+  const JobOutcome outcome =
+      runJob({.ranks = 2,
+              .run = {"--nodes", "2", "--rails", "2", "--rate", "200", "--report-bytes", report},
+              .words = {"rounds=12", "count=1000000", "HORING_CALIBRATE=0"},
+              .before = {"sh", "-c", slower}});
+  EXPECT_EQ(outcome.code, 0) << outcome.everything;
+  std::map<std::string, double> sent;
+  const auto bytes = nlohmann::json::parse(std::ifstream(report));
+  for (const auto& interface : bytes.at("interfaces"))
+    if (interface.at("node") == 1) sent[interface.at("interface")] = interface.at("sent_bytes").at("during");
+  EXPECT_GT(sent["r0"], 2 * sent["r1"]);
+  EXPECT_GT(sent["r1"], sent["r0"] / 8);
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+#pragma once
+// How fast a stream moves bytes, and when it will have moved what was posted to it: so that streams over rails of different speeds take
+// messages in proportion. A value without a clock or a socket.
+#include <cstdint>
+
+namespace horing::tcp {
+
+class StreamPace {
+ public:
+  // After a new connection, whose path may be another one.
+  void reset() { *this = {}; }
+  void posted(uint64_t bytes) { pending_ += static_cast<double>(bytes); }
+  // Every millisecond or so while messages are posted. `pending`: bytes posted of which the other machine has acknowledged nothing.
+  void look(uint64_t pending, int64_t now_ns);
+  int64_t lookedAtNs() const { return looked_ns_; }
+
+  // 0: not known yet.
+  double nsPerByte() const { return ns_per_byte_; }
+  // How long until a further message of this size would have been moved. Precondition: the pace is known.
+  double finishesInNs(uint64_t bytes, int64_t now_ns) const;
+
+ private:
+  void take(double bytes, double ns);
+
+  double pending_ = 0;  // at the last look, and posted since
+  double looked_pending_ = 0;
+  double busy_bytes_ = 0, busy_ns_ = 0;  // of a sample
+  double ns_per_byte_ = 0;
+  int64_t looked_ns_ = 0;
+};
+
+}  // namespace horing::tcp

@@ -1,0 +1,102 @@
+#include "transport/socket/stream_pace.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+namespace horing::tcp {
+namespace {
+
+constexpr uint64_t kMessage = 64 << 10;
+constexpr int64_t kMillisecond = 1'000'000;
+
+// A stream over a rail that moves so many bytes in a microsecond.
+struct Rail {
+  double bytes_per_us;
+  double queued = 0, moved = 0;
+  StreamPace pace;
+
+  void post() {
+    queued += kMessage;
+    pace.posted(kMessage);
+  }
+  void passMs(double ms) {
+    const double now = std::min(queued, ms * 1000 * bytes_per_us);
+    queued -= now;
+    moved += now;
+  }
+};
+
+// Keeps 32 messages in two rails as a link does, each where it is moved first, for so many milliseconds.
+void fill(std::array<Rail, 2>& rails, int64_t& now_ns, int ms) {
+  for (int i = 0; i < ms; ++i) {
+    now_ns += kMillisecond;
+    for (Rail& rail : rails) {
+      rail.passMs(1);
+      rail.pace.look(static_cast<uint64_t>(rail.queued), now_ns);
+    }
+    while (rails[0].queued + rails[1].queued < 32 * kMessage) {
+      const bool known = rails[0].pace.nsPerByte() > 0 && rails[1].pace.nsPerByte() > 0;
+      const bool second =
+          known ? rails[1].pace.finishesInNs(kMessage, now_ns) < rails[0].pace.finishesInNs(kMessage, now_ns)
+                : rails[1].queued < rails[0].queued;
+      rails[second ? 1 : 0].post();
+    }
+  }
+}
+
+TEST(StreamPace, IsUnknownUntilEnoughHasMoved) {
+  StreamPace pace;
+  int64_t now_ns = kMillisecond;
+  pace.posted(4 << 20);
+  pace.look(4 << 20, now_ns);
+  for (uint64_t left = (4 << 20) - kMessage; left > (3 << 20); left -= kMessage) {
+    EXPECT_EQ(pace.nsPerByte(), 0);
+    pace.look(left, now_ns += kMillisecond);
+  }
+  pace.look(3 << 20, now_ns += kMillisecond);
+  EXPECT_NEAR(pace.nsPerByte(), 1e6 / kMessage, 1e-6);
+}
+
+TEST(StreamPace, SharesMessagesInProportion) {
+  for (const double slow : {25.0, 12.5, 5.0, 1.0}) {
+    std::array<Rail, 2> rails = {Rail{25}, Rail{slow}};
+    int64_t now_ns = 0;
+    fill(rails, now_ns, 500);
+    const double before = rails[0].moved + rails[1].moved;
+    fill(rails, now_ns, 500);
+    EXPECT_GT(rails[0].moved + rails[1].moved - before, 0.97 * 500e3 * (25 + slow)) << slow;
+    EXPECT_NEAR(rails[0].pace.nsPerByte(), 1000 / 25.0, 2);
+    EXPECT_NEAR(rails[1].pace.nsPerByte(), 1000 / slow, 0.1 * 1000 / slow) << slow;
+  }
+}
+
+TEST(StreamPace, FollowsARailThatBecomesSlowAndFastAgain) {
+  std::array<Rail, 2> rails = {Rail{25}, Rail{25}};
+  int64_t now_ns = 0;
+  for (const double rate : {5.0, 25.0}) {
+    rails[1].bytes_per_us = rate;
+    fill(rails, now_ns, 1000);
+    const double before = rails[1].moved;
+    fill(rails, now_ns, 500);
+    EXPECT_NEAR(rails[1].moved - before, 500e3 * rate, 0.1 * 500e3 * rate) << rate;
+  }
+}
+
+// With little to do nobody sees how fast a rail has become; it is tried again and again.
+TEST(StreamPace, OfAnIdleStreamBecomesFaster) {
+  StreamPace pace;
+  int64_t now_ns = kMillisecond;
+  pace.posted(2 << 20);
+  pace.look(2 << 20, now_ns);
+  pace.look(1 << 20, now_ns += 100 * kMillisecond);
+  const double slow = pace.nsPerByte();
+  ASSERT_GT(slow, 0);
+  for (int i = 0; i < 100; ++i) pace.look(0, now_ns += kMillisecond);
+  EXPECT_LT(pace.nsPerByte(), 0.2 * slow);
+  EXPECT_GT(pace.nsPerByte(), 0.1 * slow);
+}
+
+}  // namespace
+}  // namespace horing::tcp
