@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Does horing-check name what is slow, and only that? Plants faults in emulated nodes and reads its verdict.
 
-    python3 bench/check_faults.py --bin build/release/bin [--nodes 8 --runs 10] [--fault 80% ...] [--out build/bench/check_faults.json]
+    python3 bench/check_faults.py --bin build/release/bin [--nodes 8 --runs 10] [--fault "sends 80%" ...] [--out build/bench/check_faults.json]
+    python3 bench/check_faults.py --bin build/release/bin --nodes 16 --halving
 
 Every node has an adapter of 200 Mbit/s. A fault is planted in one of them, or in several, that follow from --seed:
   adapter 50%, 80%, 90%   an adapter at this share of the rate, in both directions
@@ -14,7 +15,8 @@ Every node has an adapter of 200 Mbit/s. A fault is planted in one of them, or i
   memory                  a program that copies memory runs on a node, which all nodes of one machine feel
   nothing                 nothing
 A run is right if the verdict confirms what was planted and nothing else. A process that stops, or memory that all nodes share, slows no
-adapter: then the right verdict names none. Results are kept in --out, and a further call adds to them. Ends with a table. Needs what
+adapter: then the right verdict names none. --halving finds one slow adapter as people do without the check: all_reduce_perf on halves of the
+nodes, then on halves of the slower half, and at last on each of two nodes with a good one; in turns with the check. Results are kept in --out, and a further call adds to them. Ends with a table. Needs what
 horing-run needs for emulated nodes, and tc. Python 3 and nothing else.
 """
 import argparse
@@ -24,6 +26,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 RATE_MBIT = 200
@@ -114,6 +117,39 @@ def is_right(plan, verdict):
     return found(verdict) == plan.findings and not verdict["uplinks"] and not verdict["cut_short"] and names_mtu
 
 
+def seconds_of(programs, rates):
+    """Of an all-reduce of 16 MiB on nodes with these rates, as all_reduce_perf prints it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "out.json"
+        command = [programs / "horing-run", "-n", len(rates), "--nodes", len(rates), "--timeout", LIMIT_S, "--rate", ",".join(map(str, rates)),
+                   "--", programs / "all_reduce_perf", "-b", "16M", "-e", "16M", "-n", "3", "-w", "1", "-c", "0", "-J", path]
+        subprocess.run([str(word) for word in command], check=True, capture_output=True, env=dict(os.environ, HORING_CACHE_DIR="off"))
+        return json.loads(path.read_text(encoding="utf-8"))["results"][0]["out_of_place"]["time"]
+
+
+def halve(programs, rates):
+    """The slow node, and how many runs it took to find it."""
+    suspects, good, runs = list(range(len(rates))), None, 0
+    while len(suspects) > 1:
+        halves = suspects[:len(suspects) // 2], suspects[len(suspects) // 2:]
+        times = [seconds_of(programs, [rates[node] for node in (half if len(half) > 1 else [*half, good])]) for half in halves]
+        runs += len(halves)
+        suspects, good = (halves[0], halves[1][0]) if times[0] > times[1] else (halves[1], halves[0][0])
+    return suspects[0], runs
+
+
+def compare_with_halving(programs, nodes, chance, times):
+    for _ in range(times):
+        plan, slow = Plan(nodes), chance.randrange(nodes)
+        plan.adapter(slow, 50)
+        began = time.monotonic()
+        named, runs = halve(programs, plan.rates)
+        halved_s, began = time.monotonic() - began, time.monotonic()
+        verdict = verdict_of(programs, plan)
+        print(f"{nodes} nodes, node{slow} at 50 %: halving names node{named} after {runs} runs in {halved_s:.0f} s; "
+              f"the check is {'right' if is_right(plan, verdict) else 'WRONG'} after one in {time.monotonic() - began:.0f} s", flush=True)
+
+
 def table(results):
     text = f"{'nodes':>5} {'fault':<12} {'right':>10} {'missed':>7} {'wrong':>6} {'seconds':>8}\n"
     for (nodes, fault) in dict.fromkeys((one["nodes"], one["fault"]) for one in results):
@@ -130,12 +166,15 @@ def main():
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--runs", type=int, default=10, help="of each fault (default: 10)")
     parser.add_argument("--fault", action="append", choices=FAULTS, metavar="FAULT", help="only this one")
+    parser.add_argument("--halving", action="store_true", help="compare with halves of the nodes and all_reduce_perf, --runs times")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("build/bench/check_faults.json"))
     arguments = parser.parse_args()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     results = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else []
     chance = random.Random(arguments.seed)
+    if arguments.halving:
+        return compare_with_halving(arguments.bin.resolve(), arguments.nodes, chance, arguments.runs)
     for number in range(arguments.runs):
         for fault in arguments.fault or FAULTS:
             plan = planted(fault, arguments.nodes, chance)
