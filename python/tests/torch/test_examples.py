@@ -33,27 +33,31 @@ def output(launcher: list[str], *arguments: str) -> str:
     return out
 
 
-def launchers():
-    return {"torchrun": lambda: TORCHRUN, "horing-run": lambda: horing_run("-n", "2"),
-            "two emulated nodes": lambda: horing_run("-n", "4", "--nodes", "2", "--rate", "1000")}
+LAUNCHERS = {"torchrun": lambda: TORCHRUN, "horing-run": lambda: horing_run("-n", "2"),
+             "two emulated nodes": lambda: horing_run("-n", "4", "--nodes", "2", "--rate", "1000")}
+# A program that runs on two nodes does on one. What each launcher has of its own is how ranks meet, which one program shows: most of
+# the time of a run goes to the import of PyTorch in every rank.
+ON_NODES = [pytest.param(name, marks=() if name == "two emulated nodes" else pytest.mark.costly) for name in LAUNCHERS]
 
 
-@pytest.fixture(params=launchers())
+@pytest.fixture
 def launcher(request):
     if request.param == "two emulated nodes":
         need_emulated_nodes()
-    return launchers()[request.param]()
+    return LAUNCHERS[request.param]()
 
 
 def losses(text: str) -> list[float]:
     return [float(number) for number in re.findall(r"loss ([0-9.]+)", text)]
 
 
+@pytest.mark.parametrize("launcher", LAUNCHERS, indirect=True)
 def test_ddp(launcher):
     found = losses(output(launcher, str(EXAMPLES / "ddp.py")))
     assert len(found) == 6 and found[-1] < 0.5 * found[0], found
 
 
+@pytest.mark.parametrize("launcher", ON_NODES, indirect=True)
 @needs_fsdp2_on_cpu
 @needs_paro
 def test_fsdp_and_paro_in_its_place_as_the_guide_changes_the_script(launcher, tmp_path):
@@ -73,6 +77,7 @@ def test_fsdp_and_paro_in_its_place_as_the_guide_changes_the_script(launcher, tm
     assert found["PaRO"] == pytest.approx(found["FSDP"], rel=1e-3)
 
 
+@pytest.mark.parametrize("launcher", ON_NODES, indirect=True)
 @needs_paro
 def test_paro(launcher, tmp_path):
     text = output(launcher, str(EXAMPLES / "paro_gpt.py"), "--save", str(tmp_path / "model.pt"), "--svg", str(tmp_path / "training.svg"))
@@ -91,6 +96,7 @@ def test_paro(launcher, tmp_path):
     assert heights[-1] > heights[0]  # the loss fell: downwards in a picture is more
 
 
+@pytest.mark.parametrize("launcher", ON_NODES, indirect=True)
 def test_tensor_parallel(launcher):
     found = re.search(r"difference from one process: (\S+);", output(launcher, str(EXAMPLES / "tensor_parallel.py")))
     assert found and float(found[1]) < 1e-5
