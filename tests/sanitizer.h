@@ -1,5 +1,7 @@
 #pragma once
 // The sanitizer that a test is built with: its limits, and its slowdown.
+#include <cstddef>
+#include <span>
 
 // gcc defines macros, clang has __has_feature.
 #if defined(__has_feature)
@@ -36,6 +38,12 @@ inline constexpr int kSlowdown = kSanitizer ? 5 : 1;
 
 // For tests that let a deadline pass, in ms: all that is to happen before it does so on a machine that is busy with other tests, too.
 inline constexpr int kShortDeadlineMs = kSanitizer ? 4000 : 1000;
+
+// What a suite runs on: all of it, and under a sanitizer the first `few`. For lists that begin with whatever runs code of its own.
+template <typename T, size_t kAll>
+constexpr std::span<const T> firstUnderSanitizer(size_t few, const T (&all)[kAll]) {
+  return std::span<const T>(all).first(kSanitizer ? few : kAll);
+}
 
 // How far a sweep goes whose cost grows faster than its limit: the same code runs, so half as far shows a sanitizer as much.
 constexpr int sweepTo(int limit) {

@@ -54,7 +54,7 @@ TEST_P(PointToPoint, AChainNeedsNoGroup) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, PointToPoint, testing::ValuesIn(kWays));
+INSTANTIATE_TEST_SUITE_P(Ways, PointToPoint, everyWay());
 INSTANTIATE_TEST_SUITE_P(Rdma, PointToPoint, testing::Values(kVerbsWay));
 
 TEST(Groups, OneThreadDrivesSeveralRanks) {

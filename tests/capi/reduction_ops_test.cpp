@@ -75,7 +75,7 @@ TEST_P(ReductionOps, ReadAScalarAtOnceOrWhenTheyBegin) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, ReductionOps, testing::ValuesIn(kWays));
+INSTANTIATE_TEST_SUITE_P(Ways, ReductionOps, everyWay());
 
 class OneRank : public testing::Test {
  protected:

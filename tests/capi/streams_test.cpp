@@ -75,7 +75,7 @@ TEST_P(Streams, CarryTheMessagesOfAGroupTogether) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Streams, testing::ValuesIn(kWays));
+INSTANTIATE_TEST_SUITE_P(Ways, Streams, everyWay());
 
 TEST(StreamOfOneThread, DrivesSeveralRanksInAGroup) {
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);

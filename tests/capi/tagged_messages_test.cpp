@@ -220,7 +220,7 @@ TEST_P(TaggedMessages, OvertakeCollectives) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, TaggedMessages, testing::ValuesIn(kWays));
+INSTANTIATE_TEST_SUITE_P(Ways, TaggedMessages, everyWay());
 INSTANTIATE_TEST_SUITE_P(Rdma, TaggedMessages, testing::Values(kVerbsWay));
 
 class TwoRanks : public testing::Test {

@@ -1,4 +1,5 @@
 // Training on every strategy gives what one rank alone would get.
+#include "../sanitizer.h"
 #include "../temporary_folder.h"
 #include "job.h"
 
@@ -220,11 +221,12 @@ TEST_P(Training, ReducesInFloat32WhatIsNarrower) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts, Training, testing::Values(Layout{1, 1}, Layout{2, 2}, Layout{2, 4}, Layout{1, 3}, Layout{3, 1}),
-    [](const auto& info) {
-      return std::to_string(info.param.groups) + "x" + std::to_string(info.param.members);
-    });
+constexpr Layout kLayouts[] = {{1, 1}, {2, 2}, {1, 3}, {3, 1}, {2, 4}};
+INSTANTIATE_TEST_SUITE_P(Layouts, Training, testing::ValuesIn(horing::test::firstUnderSanitizer(4, kLayouts)),
+                         [](const auto& info) {
+                           return std::to_string(info.param.groups) + "x" +
+                                  std::to_string(info.param.members);
+                         });
 
 // Each bucket is longer than earlier ones, so that none can use the memory of another.
 TEST(TrainingOnGrowingBuckets, KeepsNoMoreGatheredThanWasGatheredAtOnce) {

@@ -1,6 +1,7 @@
 // What horing-plan makes of schedules: the timeline and the picture of it.
 #include <gtest/gtest.h>
 
+#include "../sanitizer.h"
 #include "build_all.h"
 #include "common/svg.h"
 #include "lane_diagram.h"
@@ -135,7 +136,7 @@ TEST(LaneDiagram, StaysOnAScreen) {
     for (int number = 0; number < kCollectives; ++number) {
       const auto collective = static_cast<Collective>(number);
       if (!algorithm.has(collective)) continue;
-      for (const Shape& shape : {Shape{1, 24}, Shape{4, 8}, Shape{1, 96}}) {
+      for (const Shape& shape : {Shape{1, 24}, Shape{4, 8}, Shape{1, test::sweepTo(96)}}) {
         const auto all = buildAll(algorithm.name, collective, shape);
         for (const int32_t position : {-1, 1}) {
           Result<std::string> picture = drawLanes(all, timelineOf(all), {shape.members, position});

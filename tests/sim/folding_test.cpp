@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "../sanitizer.h"
 #include "simulated.h"
 
 namespace horing {
@@ -53,6 +54,9 @@ MachineModel machineWithTurns(double cores) {
 }
 
 TEST(Folding, GivesExactlyWhatAllNodesGive) {
+  const MachineModel machines[] = {
+      machineWithTurns(2),          machineWith(Owner::kNode, 1), MachineModel(),
+      machineWith(Owner::kRank, 0), machineWith(Owner::kNode, 2), machineWithTurns(1)};
   int folds = 0;
   for (const Algorithm& algorithm : algorithmCatalogue())
     for (const Collective collective : kEveryCollective)
@@ -61,9 +65,7 @@ TEST(Folding, GivesExactlyWhatAllNodesGive) {
         const Folding folding = foldingOf(algorithm.name, collective, shape);
         if (!folding.folds()) continue;
         ++folds;
-        for (const MachineModel& machine :
-             {MachineModel(), machineWith(Owner::kRank, 0), machineWith(Owner::kNode, 1),
-              machineWith(Owner::kNode, 2), machineWithTurns(1), machineWithTurns(2)}) {
+        for (const MachineModel& machine : test::firstUnderSanitizer(2, machines)) {
           // A multiple of 16 elements for each rank, so that all chunks have one size.
           const uint64_t bytes = 64 * 3 * 1000 * static_cast<uint64_t>(shape.ranks());
           const Simulated call{algorithm.name, collective, shape, bytes, machine, {}};

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../sanitizer.h"
 #include "schedule/plan_parameters.h"
 #include "schedule/verify.h"
 #include "sim/wire_bound.h"
@@ -47,8 +48,9 @@ void forEachAlgorithm(const Visit& visit) {
 }
 
 TEST(Simulation, IsNeverFasterThanTheWire) {
-  forEachAlgorithm([](const char* algorithm, Collective collective, const Shape& shape) {
-    for (MachineModel machine : {MachineModel(), busyMachine(), burstyMachine()}) {
+  const MachineModel machines[] = {burstyMachine(), busyMachine(), MachineModel()};
+  forEachAlgorithm([&](const char* algorithm, Collective collective, const Shape& shape) {
+    for (MachineModel machine : test::firstUnderSanitizer(1, machines)) {
       machine.nodes = shape.groups;
       machine.ranks_per_node = shape.members;
       // A multiple of what all the chunks are cut to, so that blocks of a rank are not rounded.

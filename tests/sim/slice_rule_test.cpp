@@ -1,6 +1,7 @@
 // The fixed rule by which chunks are cut (Slicing::choose), compared with the best cut.
 #include <gtest/gtest.h>
 
+#include "../sanitizer.h"
 #include "selection/prediction.h"
 
 namespace horing {
@@ -62,7 +63,8 @@ TEST(SliceRule, IsNearTheBestCut) {
   Pipelining wide;
   wide.window = 8;
   wide.slots_inside = 16;
-  for (const double gbytes_per_s : {12.5, 50.0})
+  constexpr double kGbytesPerS[] = {12.5, 50};
+  for (const double gbytes_per_s : test::firstUnderSanitizer(1, kGbytesPerS))
     for (const auto& [collective, algorithm, bytes] : kCases)
       for (const Pipelining& pipelining : {Pipelining(), wide}) {
         Question question;

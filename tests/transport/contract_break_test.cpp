@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "../sanitizer.h"
 #include "base/random.h"
 #include "contract_ranks.h"
 
@@ -14,6 +15,7 @@ class BreakContract : public TransportContract {};
 
 constexpr int kRanks = 3;
 constexpr uint64_t kMessages = 30;
+constexpr uint64_t kSeeds = test::sweepTo(4);
 // Larger than what the kernel takes at once, so that messages break in the middle.
 constexpr LinkShape kShape{.channels = 2, .slots = 3, .slot_bytes = 1u << 19};
 
@@ -47,7 +49,7 @@ struct Flow {
 
 TEST_P(BreakContract, NothingIsLostWhenConnectionsBreakAtAnyTime) {
   int broken = 0;
-  for (uint64_t seed = 1; seed <= 4; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     ContractRanks ranks(GetParam(), kRanks);
     ASSERT_TRUE(ranks.made(kRanks));
     Random dice(seed);
