@@ -17,7 +17,7 @@ inline constexpr size_t kMaxInvitationBytes = 2048;
 
 // Encodes the ID, or the error.
 std::vector<std::byte> encodeInvitation(const Result<UniqueId>& opened);
-// Errors: kRemoteError, which names the host, if it has no ID or the bytes are malformed.
+// kRemoteError, which names the host: the host could not open a rendezvous, or the bytes are malformed.
 Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host);
 
 // Some of the parent's ranks meet (Membership::meet) and all-gather one blob each, whatever state the parent is in. Once they have met,

@@ -15,10 +15,10 @@ struct SplitChoice {
   const char* what = "horingCommSplit";  // the call, for errors
 };
 
-// Collective over all ranks of the parent. Those of one color become a communicator, ordered by key, then by their rank in
-// the parent. The one whose process hosts the fewest rendezvous hosts theirs, for each takes descriptors and a thread. Returns what to
-// create the communicator from, with the parent's configuration; nothing for kNoColor. An error of the exchange sticks to the parent; that
-// a rendezvous could not be opened does not, and concerns the ranks of that color only.
+// Collective over all ranks of the parent. The ranks of one color form a communicator, ordered by key, then by rank in the parent. The
+// rank whose process hosts the fewest rendezvous hosts the new one, since each rendezvous takes descriptors and a thread. Returns the
+// options with which this rank creates the communicator, with the parent's configuration; nothing for kNoColor. An error of the exchange
+// sticks to the parent. A rendezvous that cannot be opened is an error for the ranks of that color only, and does not stick.
 Result<std::optional<CommunicatorOptions>> split(Communicator& parent, const SplitChoice& choice,
                                                  const OpenRendezvous& open);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Whether what a caller gave makes a collective, before anything is sent.
+// Checks the arguments of a collective before anything is sent.
 #include "base/status.h"
 #include "engine/host/call.h"
 #include "engine/host/transfer.h"
@@ -20,9 +20,10 @@ struct BufferRules {
   size_t recv_bytes = 0;
   size_t element_bytes = 1;  // a power of two
   bool may_be_in_place = true;
-  size_t in_place_offset = 0;  // where the smaller one begins then, in bytes from the larger one's start
+  size_t in_place_offset =
+      0;  // in place: where the smaller buffer begins, in bytes from the larger one's start
 
-  // Both are there, aligned to their elements, and do not overlap but exactly in place.
+  // Whether the required buffers are not null, are aligned to their elements, and overlap only if the call is in place.
   bool allow(const void* send, const void* recv) const {
     const auto from = reinterpret_cast<uintptr_t>(send), to = reinterpret_cast<uintptr_t>(recv);
     const bool sends = has_send && send_bytes > 0, receives = has_recv && recv_bytes > 0;
@@ -42,13 +43,13 @@ Status whyBuffersRefused(const BufferRules& rules, const void* send, const void*
 inline Status checkBuffers(const BufferRules& rules, const void* send, const void* recv) {
   return rules.allow(send, recv) ? Status() : whyBuffersRefused(rules, send, recv);
 }
-// Both.
+// findBufferRules(), then checkBuffers().
 Status checkArguments(const Call& call, const Caller& caller);
 
-// The same for the type alone, which may be any number.
+// kInvalidArgument: the number is no element type.
 Status checkType(DataType type);
 
-// The same for one message: a peer that is no rank, sizes beyond memory, a buffer that is missing.
+// kInvalidArgument, for one message: a peer that is no rank, sizes beyond memory, a buffer that is missing.
 Status checkTransfer(const Transfer& transfer, int rank, int ranks);
 
 }  // namespace horing

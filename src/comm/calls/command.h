@@ -1,5 +1,5 @@
 #pragma once
-// What a call of the API asks a communicator for.
+// A call of the API as a value: a collective, a list of collectives, sends and receives, or a task.
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -12,14 +12,15 @@
 
 namespace horing {
 
-// What kernels have taken out of a command.
+// How much of a command GPU kernels have taken over. kUnasked: not decided yet.
 enum class Taken : uint8_t { kUnasked, kNothing, kSome, kAll };
 
 struct CollectiveCommand {
   Call call;
-  std::vector<size_t> tables{};  // what the call's blocks point into; moving keeps them, copying would not
+  std::vector<size_t>
+      tables{};  // the call's blocks point into it: moving keeps the pointers valid, copying would not
 
-  // Written out, since it would be filled with zeros first by one that the compiler makes.
+  // Not defaulted: value-initialisation by a defaulted constructor would fill the struct with zeros first.
   CollectiveCommand() {}
   explicit CollectiveCommand(const Call& its_call, std::vector<size_t> its_tables = {})
       : call(its_call), tables(std::move(its_tables)) {}
@@ -42,31 +43,31 @@ struct ExchangeCommand {
   std::vector<Transfer> transfers;
 };
 
-// What else must wait for its turn with the communicator.
+// Other work that must run in order with the communicator's operations.
 struct TaskCommand {
   std::function<Status()> run;
 };
 
-// What its pointers name belongs to the caller, but for the tables. Moved, not copied.
+// The caller owns the memory behind all pointers, except the tables. Moved, not copied.
 struct Command {
   using Work = std::variant<CollectiveCommand, ListCommand, ExchangeCommand, TaskCommand>;
   Work work;
-  // Its buffers are ones that only a GPU reaches: of the GPU that the queue is bound to (CommandQueue::bind).
+  // The buffers are on the GPU that the queue is bound to (CommandQueue::bind), which alone can access them.
   bool on_gpu = false;
-  std::vector<const void*> pinned{};  // those in host memory that the GPU reaches as well
-  Taken taken = Taken::kUnasked;      // the rest is for hosts
+  std::vector<const void*> pinned{};  // buffers in pinned host memory, which the GPU can access, too
+  Taken taken = Taken::kUnasked;      // the host engine runs the rest
 
   Command() = default;
   explicit Command(Work its_work) : work(std::move(its_work)) {}
   Command(Command&&) = default;
   Command& operator=(Command&&) = default;
 
-  // A collective, or what the entries of a list share; null: it is something else.
+  // The collective, or the call that the entries of a list share; null: neither.
   Call* call();
   const Call* call() const { return const_cast<Command*>(this)->call(); }
-  // Empty: it is no list.
+  // Empty unless the command is a list.
   std::span<const ListEntry> entries() const;
-  // Empty: it is no exchange.
+  // Empty unless the command is an exchange.
   std::span<Transfer> transfers();
   std::span<const Transfer> transfers() const { return const_cast<Command*>(this)->transfers(); }
   bool isExchange() const { return std::holds_alternative<ExchangeCommand>(work); }
@@ -78,13 +79,13 @@ struct CommandBuffer {
   const char* name;  // of include/horing/horing.h
   const void* at;
 };
-// All buffers: one if the output is the input; none that is empty, or that only the root has.
+// The buffers of this rank: one if the call is in place; without empty buffers, and without those that only the root has.
 std::vector<CommandBuffer> buffersOf(const Command& command, int rank);
-// Whether something of it is in memory that only a GPU reaches and goes without being staged (comm/gpu/staged_pieces.h).
+// Whether some data is in memory that only a GPU can access, and moves by a copier or in place (comm/gpu/staged_pieces.h).
 bool hasCopier(const Command& command);
-// Whether it is messages with tags, all between host memory.
+// Whether the command consists of messages with tags only, all in host memory.
 bool hasTagsOnly(const Command& command);
-// On any rank: the other ranks need not make the call.
+// Whether the command moves nothing on any rank; then the other ranks need not make the call.
 bool movesNothing(const Command& command);
 
 }  // namespace horing

@@ -50,7 +50,7 @@ PlanSettings Planner::settings() {
   settings.simd = config_.simd == "plain"  ? Simd::kPlain
                   : config_.simd == "avx2" ? std::min(best, Simd::kAvx2)
                                            : best;
-  // Beyond a good part of this rank's share of the last-level cache no reader finds the output there.
+  // An output larger than half of this rank's share of the last-level cache would be evicted before it is read.
   if (!caches_) caches_ = cachesOfThisThread();
   const CpuCaches& caches = *caches_;
   const auto ranksOn = [&](int32_t cpus) {
@@ -61,7 +61,7 @@ PlanSettings Planner::settings() {
   };
   if (caches.last_level_bytes > 0)
     settings.stream_bytes = caches.last_level_bytes / (2 * ranksOn(caches.last_level_cpus));
-  // What does not fit a core's own cache drives the slots from it by itself.
+  // The data of larger operations evicts slots from the core's own cache by itself, without roaming (transport/slots/README.md).
   if (caches.second_level_bytes > 0) settings.roam_bytes = caches.second_level_bytes / (2 * ranksOn(1));
   return settings;
 }

@@ -25,13 +25,13 @@ struct PlannedOperation {
 // One thread at a time. Everything it takes must outlive it.
 class Planner {
  public:
-  // `cores`: that the ranks of this machine may run on, all together.
+  // `cores`: the cores that all ranks of this machine may use together.
   Planner(const Config& config, const GroupMap& map, int rank, Connector& connector, int32_t cores);
 
-  // The cached operation for this collective, algorithm and root (a rank, 0 where there is none). On a first call its schedule is built and proven
-  // and links to its peers are begun; when these are up, bind() completes it.
+  // The cached operation for this collective, algorithm and root (a rank; 0 if the collective has none). The first call builds and
+  // proves the schedule and begins the links to its peers; when the links are up, bind() completes the operation.
   Result<PlannedOperation*> prepare(Collective collective, const Selection& selection, int root);
-  // The same if it is complete; else null.
+  // The cached operation if it is complete; else null.
   PlannedOperation* find(Collective collective, const Selection& selection, int root) const;
   void bind(PlannedOperation& planned);
 
@@ -48,8 +48,8 @@ class Planner {
   Connector& connector_;
   int32_t cores_;
   std::vector<int32_t> rank_of_position_;
-  std::optional<CpuCaches> caches_;  // of the thread that bound first: asking for them takes 0.1 ms
-  // By collective and place in the catalogue, then by root; null or not there: never asked for.
+  std::optional<CpuCaches> caches_;  // of the first thread that called bind(): detecting them takes 0.1 ms
+  // By collective and place in the catalogue, then by root; null or missing: not prepared.
   std::vector<std::vector<std::unique_ptr<PlannedOperation>>> entries_;
 };
 

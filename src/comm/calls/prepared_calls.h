@@ -14,17 +14,17 @@
 
 namespace horing {
 
-// All that depends on a call's spec alone.
+// Everything that depends on a call's spec alone.
 struct PreparedCall {
   CallSpec spec;
   BufferRules rules;
   const Selection* over_links = nullptr;
-  // The algorithm for buffers that peers can reach; empty: the ranks do not ask each other
+  // The algorithms for buffers that all peers can access; empty: the ranks do not ask each other whether they can.
   std::span<const Selection> shared;
   bool is_tiny = false;
-  // That of `over_links`; null: it was not carried out over links yet.
+  // The operation of `over_links`; null: no such call has run over links yet.
   PlannedOperation* planned = nullptr;
-  // But for its number and times.
+  // Complete except for the call's number and times.
   FlightRecord record;
 };
 

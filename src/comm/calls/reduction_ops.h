@@ -1,5 +1,5 @@
 #pragma once
-// The reduction operations that users made for a communicator: numbers that are given out and come back once.
+// The reduction operations that users made for a communicator (horingRedOpCreatePreMulSum), by number.
 #include <map>
 #include <mutex>
 
@@ -17,8 +17,8 @@ struct PreMulSum {
   const void* factor_at = nullptr;  // if not null, the factor is there when an operation begins
 };
 
-// Thread safe. A number is not used again for as long as there are others, by no communicator of the process: so a stale or
-// foreign one is found out.
+// Thread safe. No communicator of the process reuses a number before all others have been used: so a stale number, or another
+// communicator's, is detected.
 class ReductionOps {
  public:
   Result<int> add(const PreMulSum& op);

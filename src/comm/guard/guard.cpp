@@ -88,7 +88,7 @@ void Guard::abort() {
 
 void Guard::leave() {
   if (error_.ok() && !parts_.aborted) {
-    // A late rank whose last call differs shall be told so.
+    // For a late rank whose last call differs: the rendezvous then reports the mismatch.
     for (const CallLog* log : {&parts_.records.calls(), &parts_.records.launches()})
       if (const uint64_t begun = log->recorder().begun(); begun > 0)
         parts_.control.reportCall(log->report(log->first() + begun - 1));

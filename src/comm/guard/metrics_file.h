@@ -13,8 +13,8 @@
 
 namespace horing {
 
-// Replaced every second by a thread of its own: a disk that stalls may not stop heartbeats. Who reads the file meanwhile sees the old one or
-// the new one. All but the names must outlive it.
+// A separate thread replaces the file every second, so that a disk that stalls does not stop heartbeats. A concurrent reader sees the old
+// file or the new one. The logs and the clock must outlive this object.
 class MetricsFile {
  public:
   MetricsFile(const std::string& folder, const MetricsOf& of, const CallLog& calls, const CallLog& launches,
@@ -34,7 +34,7 @@ class MetricsFile {
   const CallLog &calls_, &launches_;
   const Clock& clock_;
   const Log log_;
-  bool is_there_ = false, has_failed_ = false;  // the thread's, to be read when it has ended
+  bool is_there_ = false, has_failed_ = false;  // used by the thread; by others once it has ended
   std::unique_ptr<Watch> watch_;                // of the thread
   std::atomic<bool> stop_{false};
   ServiceThread thread_;

@@ -66,7 +66,8 @@ class Connector {
 
   // Whether any link is being re-established.
   bool isMending() const;
-  // For room: the peers that messages are under way to, which this rank may not wait for, since the system's buffers have taken them.
+  // Adds, as waits for room, the peers to which messages are in flight. This rank itself may not be waiting, since the system's buffers
+  // have taken the messages.
   void addUnderWay(PeerWaits& waits) const;
 
   Link& link(LinkUse use, int peer) { return *at(use, peer); }

@@ -23,11 +23,9 @@ struct GpuIdentity {
   bool operator==(const GpuIdentity&) const = default;
 };
 
-// A value. Two containers, or two emulated nodes, can share a kernel and even a host name: only all of these
-// together say that two ranks can share memory, and a transport still confirms it by opening the peer's
-// segment. The mount namespace is not among them: `ip netns exec` makes one for every process, and all that matters
-// of it, whether both see the same directory of shared memory, is told by that directory's device and inode and
-// proven by opening a segment in it.
+// A value. Two containers, or two emulated nodes, can share a kernel and even a host name. So ranks are assumed to share memory only if
+// all these fields agree, and a transport confirms it by opening the peer's segment. The mount namespace is left out: `ip netns exec` makes
+// one for every process. Whether two ranks see the same shared-memory directory follows from the directory's device and inode.
 struct HostIdentity {
   std::string host_name;       // in the UTS namespace
   std::string boot_id;         // of the kernel
@@ -57,8 +55,8 @@ struct HostIdentity {
   std::string describe() const;
 };
 
-// The ranks under one operating-system kernel, in one node or in several emulated nodes, and the cores that they may use together within
-// the limits of control groups.
+// The ranks under one operating-system kernel, in one node or in several emulated nodes, and the cores that these ranks may use together
+// within the limits of control groups.
 struct KernelLoad {
   int32_t ranks = 0;
   int32_t cores = 0;

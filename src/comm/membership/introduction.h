@@ -26,7 +26,7 @@ struct Introduction {
 
 // The variables that must be equal on all ranks, as one line of text. `table_digest`: the digest of the selection table.
 std::string settingsText(const Config& config, uint64_t table_digest);
-// What rank 0 has cached, and whether it measures otherwise.
+// Whether this rank has cached tables, and whether it measures if there is none; of all ranks, rank 0's answer counts.
 Job::First firstOf(const CommunicatorOptions& options);
 
 std::vector<std::byte> encodeIntroduction(const Introduction& introduction);
