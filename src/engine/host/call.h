@@ -44,11 +44,11 @@ struct CallSpec {
 struct CallMemory {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  // For premulsum, this rank's own: the factor, or, if not null, an element to read it from when the operation begins.
+  // For premulsum: this rank's factor; if factor_at is not null, the factor is read from there when the operation begins.
   Factor factor;
   const void* factor_at = nullptr;
-  bool factor_is_pinned =
-      false;  // factor_at is in pinned memory of the host, in a call whose buffers are on a GPU
+  // factor_at is in pinned host memory, in a call whose buffers are on a GPU.
+  bool factor_is_pinned = false;
   // The inputs of all ranks, by position, if schedules read them.
   const std::byte* const* peer_inputs = nullptr;
   // Reads those inputs, if nothing is folded. Null: they are mapped here.
@@ -61,7 +61,8 @@ struct CallMemory {
 
 struct Call : CallSpec, CallMemory {};
 
-// The part of the sizes that all ranks must pass alike: the count, or kCountsDiffer and the size if there are several.
+// The sizes that all ranks must agree on, as one number: the count; for lists and for blocks that differ in size kCountsDiffer, with a
+// digest where each rank knows all sizes.
 uint64_t agreedCount(const CallSpec& spec, int ranks);
 // Digest of everything that the ranks must agree on, except the call's number.
 uint64_t digestOf(const CallSpec& spec, const Schedule& schedule);

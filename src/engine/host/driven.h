@@ -31,14 +31,14 @@ class Driven {
   // Set when a peer's message belongs to another operation; this one will then not complete.
   virtual const Status& status() const = 0;
 
-  // What it waits for, for reports.
+  // What the operation waits for, for reports.
   virtual Obstacle obstacle() const = 0;
-  // The ranks among that, for statistics: allocates nothing.
+  // The ranks that the operation waits for, for statistics: allocates nothing.
   virtual PeerWaits waits() const { return {}; }
   virtual Pause pause() const { return Pause::kUntilRung; }
-  // kTimeout, with a text for the user: it did not complete within the time.
+  // The error at the deadline: kTimeout, with a text for the user.
   virtual Status overdue(int64_t timeout_ms) const = 0;
-  // Whether to report to the rendezvous that it waits, so that circular waits are found.
+  // Whether a wait of this operation is reported to the rendezvous, which finds circular waits.
   virtual bool tellsOthers() const { return true; }
   // How many rounds may pass, even with progress, before the loop reads the clock and checks for an abort.
   virtual uint32_t roundsPerLook() const { return 1024; }

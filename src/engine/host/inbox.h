@@ -3,7 +3,6 @@
 //
 // A message without a receive is put aside in memory of the inbox, up to kMostKeptBytes for the communicator, so that later ones on
 // the same connection can be received. A message that does not fit stays in the connection, and so do later ones.
-// received; up to kMostKeptBytes for the communicator. What does not fit stays in the connection, and so does what is behind it.
 #include <cstddef>
 #include <cstdint>
 #include <map>

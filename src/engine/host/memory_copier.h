@@ -9,8 +9,7 @@ namespace horing {
 // One thread at a time.
 class MemoryCopier {
  public:
-  // Which ends of a copy are such memory, or memory that the GPU, say, can access as well; the other end is host memory, for
-  // example a slot.
+  // Which ends of a copy are in memory that the device can access. The other end is ordinary host memory, for example a slot.
   struct Ends {
     bool from_is_far = true;
     bool to_is_far = true;
@@ -25,7 +24,6 @@ class MemoryCopier {
   virtual void begin(size_t flows) = 0;
   // Copies the next bytes of a flow's message out of such memory: returns how many; 0: not now. `left` is the rest of the message
   // from there on, and may be read ahead. Bytes may be skipped.
-  // has from there on, and may be read ahead. Bytes may be left out.
   virtual Result<size_t> tryRead(size_t flow, std::byte* to, const std::byte* from, size_t bytes,
                                  size_t left) = 0;
   // The same into such memory. The bytes are taken on return, and arrive by the time the flow has settled.

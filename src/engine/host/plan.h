@@ -118,9 +118,10 @@ class Plan {
   int32_t largestSourceCount() const { return largest_source_count_; }
   bool readsPeers() const { return reads_peers_; }
   bool writesPeers() const { return writes_peers_; }
-  // Everything sent will arrive. Credits may be missing still: a rank that needs them waits for what this rank does next.
+  // Everything sent will arrive without further help. Credits may not have been sent yet: a peer that needs them waits for this rank's
+  // next operation.
   bool flushed() const;
-  // Adds the ranks that have not taken all of that.
+  // Adds the ranks that flushed() waits for.
   void addUnflushed(PeerWaits& waits) const;
   // For everything that it sends from now on: SharedSlotsSender::roam().
   void roam(bool all);
