@@ -38,7 +38,7 @@ class CallLog {
     exchanges_.store(false, std::memory_order_release);
   }
 
-  // What goes on, as text: "all_reduce #3 (1000 x float32, sum)"; empty: nothing. Any thread.
+  // The call in progress, as text: "all_reduce #3 (1000 x float32, sum)"; empty: none. Any thread.
   std::string nowText() const;
 
   // The call, or kExchange, begins to wait; it no longer waits. Any thread.

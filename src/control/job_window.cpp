@@ -50,7 +50,7 @@ JobWindow JobWindow::open() {
   return window;
 }
 
-// Those that are too many are turned away: in the queue they would wake the thread again and again.
+// Connections beyond the limit are closed: left in the queue, they would wake the thread again and again.
 bool JobWindow::admit() {
   for (size_t tried = 0; valid() && tried < kMostVisitors; ++tried) {
     Fd visitor(::accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

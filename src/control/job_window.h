@@ -1,6 +1,6 @@
 #pragma once
-// Lets others look into a running job: a socket that the rank's control thread answers, found by the number of the process
-// (`horing-info job`). Costs a descriptor while nobody asks: so few of a process's communicators have one, and hundreds can live.
+// A socket by which `horing-info job` queries a running job, found by the process ID and answered by a rank's control thread. It costs a
+// descriptor, so at most kMost communicators of a process have one.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,14 +12,14 @@ namespace horing {
 
 inline constexpr size_t kMaxJobText = 65536;
 inline constexpr size_t kMaxJobLine = 1024;
-// How the names of the process's windows begin, among the abstract sockets of its network namespace. Its number as in its own pid
+// The prefix of the names of a process's windows, which are abstract sockets in its network namespace. `pid`: as in the process's own PID
 // namespace.
 std::string jobWindowPrefix(uint64_t pid_namespace, int64_t pid);
 
-// One thread. Where it cannot be made, nobody can look in, and nothing else is missing.
+// Used by one thread. If the socket cannot be made, valid() is false: queries fail, and everything else works.
 class JobWindow {
  public:
-  // The most that a process has at one time.
+  // The most windows of a process at one time.
   static constexpr int kMost = 2;
 
   JobWindow() = default;
@@ -27,17 +27,17 @@ class JobWindow {
 
   int fd() const { return listener_.get(); }
   bool valid() const { return listener_.valid(); }
-  // Takes those that have come to ask, if they are of this user or root. Whether anybody waits for an answer.
+  // Accepts connections of this user or root. Returns whether any connection waits for an answer.
   bool admit();
-  // Whether the last visitor could not be taken, for lack of descriptors: it stays in the queue, and fd() readable.
+  // Whether the last connection could not be accepted for lack of descriptors: it stays in the queue, and fd() stays readable.
   bool isStarved() const { return starved_; }
-  // Answers all who wait.
+  // Sends the text to all connections that wait, and closes them.
   void answer(const std::string& text);
 
  private:
   static constexpr size_t kMostVisitors = 16;
 
-  // Counted while it exists.
+  // Counts the windows of the process.
   struct Place {
     Place();
     ~Place();

@@ -92,7 +92,6 @@ void JoinedControl::serve() {
 
 // Memory may be available again later; this rank is lost all the same. The other ranks learn it from this rank or, if it cannot
 // send, from its silence.
-// cannot even say that, from the rendezvous, which hears nothing more.
 void JoinedControl::runOutOfMemory(Lock& lock) {
   if (!lock.owns_lock()) lock.lock();
   if (status_.ok()) [[maybe_unused]]
@@ -246,7 +245,8 @@ void JoinedControl::tellPace(int64_t now_ns) {
 void JoinedControl::receiveVisitors(int64_t now_ns) {
   constexpr int64_t kPatienceNs = 1'000'000'000;
   const bool anybody = window_.admit();
-  // From then on it is looked at whenever the thread wakes for something else.
+  // Without a descriptor for the visitor fd() stays readable and would wake the thread again and again. Until then the thread checks for
+  // visitors whenever it wakes for another reason.
   if (window_.isStarved()) watch_->remove(window_.fd());
   if (!anybody) return;
   if (visitors_until_ns_ == INT64_MAX) {
@@ -449,8 +449,8 @@ Status JoinedControl::handleGathered(GatheredMessage& gathered) {
   return {};
 }
 
-// When the rendezvous, which judges at `deadline`, must have said so. Its clock leaves out the time in which its process does not run
-// (base/waking_clock.h), so it may be late on a machine that is very busy; heartbeats show that it lives.
+// How long to wait for the verdict that the rendezvous reaches at `deadline`. Its clock does not count time in which its process is stopped
+// (base/waking_clock.h), so on a very busy machine the verdict may be late; heartbeats show that the rendezvous still runs.
 Deadline JoinedControl::judgedBy(Deadline deadline) const {
   constexpr int64_t kBusyMs = 8000;
   if (options_.heartbeat_ms == 0) return deadline;

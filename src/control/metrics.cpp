@@ -14,7 +14,7 @@ std::string secondsText(int64_t ns) {
                       static_cast<long long>(ns % 1'000'000'000 / 1000));
 }
 
-// The samples of one name, each with the labels that all have.
+// A metric family: samples of one name, with the labels that all samples have.
 class Family {
  public:
   Family(const MetricsOf& of, const char* name, const char* type, const char* help)
@@ -75,7 +75,7 @@ std::string waitsText(const MetricsOf& of, const WaitTimes& times) {
   return waits.text();
 }
 
-// How long the call that goes on has taken; 0: there is none.
+// How long the call in progress has taken so far; 0: none is in progress.
 int64_t ageNs(const FlightRecorder& recorder, int64_t now_ns) {
   const uint64_t begun = recorder.begun();
   if (begun == recorder.ended()) return 0;

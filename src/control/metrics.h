@@ -10,11 +10,11 @@ namespace horing {
 struct MetricsOf {
   std::string communicator;  // the same on all ranks
   int rank = 0;
-  int64_t pid = 0;  // jobs that run at one time may have the same names of communicators
+  int64_t pid = 0;  // distinguishes concurrent jobs whose communicators have the same names
   int ranks = 1;
 };
 
-// `launches`: the calls that kernels carry out. The peers that the rank has waited for longest, at most so many, each for data and room.
+// `launches`: the calls that kernels carry out. Waits are listed for at most kMostMetricPeers peers, the longest, for data and for room.
 inline constexpr size_t kMostMetricPeers = 16;
 std::string metricsText(const MetricsOf& of, const CallLog& calls, const CallLog& launches, int64_t now_ns,
                         int64_t wall_ms);

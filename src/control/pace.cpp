@@ -16,7 +16,7 @@ uint64_t bytesOfAll(const FlightRecorder& recorder) {
   return bytes;
 }
 
-// In the others a root, or those that give to it, may leave before the others come.
+// Of the collectives in which each rank waits for all others. In other collectives a root, or a rank that only sends, may leave early.
 CallTotals totalsOfAll(const FlightRecorder& recorder) {
   CallTotals sum;
   for (const Collective collective :

@@ -1,5 +1,5 @@
 #pragma once
-// How a rank has fared in an interval of about a second. A value that travels to the rendezvous.
+// The pace of a rank: its calls and waits in an interval of about a second. A value that is sent to the rendezvous.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,23 +19,24 @@ struct PaceWait {
   bool operator==(const PaceWait&) const = default;
 };
 
-// calls, inside_us: of collectives in which each rank waits for all others, so that whoever comes last is inside for the shortest time.
+// `calls`, `inside_us`: of collectives in which each rank waits for all others. In such a call the rank that comes last spends the least
+// time.
 struct Pace {
   uint32_t interval_us = 0;
   uint32_t calls = 0;
   uint32_t inside_us = 0;
   std::vector<PaceWait> waits;  // the longest
   uint64_t bytes = 0;           // of all collectives that ended
-  std::string now{};            // the collective that goes on, as text; empty: none
+  std::string now{};            // the collective in progress, as text; empty: none
 };
 
 // "20 calls/s, 5.1 ms inside each, 84 MB/s; in all_reduce #123 (10 x int8, sum); waits 81 % of the time for data from rank 3"
 std::string paceText(const Pace& pace);
 
-// Of one rank. One thread.
+// Measures the pace of one rank. Used by one thread.
 class PaceMeter {
  public:
-  // What has happened since the last take(); nothing at the first one, or if nothing has.
+  // The pace since the last take(); nothing at the first call, or if no call ran and the rank did not wait.
   std::optional<Pace> take(const CallLog& calls, int64_t now_ns);
 
  private:

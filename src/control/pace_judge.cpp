@@ -19,11 +19,11 @@ struct Path {
   double share;  // of the time, in which both ends wait
 };
 
-// Those of more than most.
+// Adds the paths whose share is large, and larger than that of most paths.
 void addOutliers(std::vector<Path> paths, std::vector<PaceFinding>& found) {
   if (paths.empty()) return;
   std::ranges::sort(paths, std::greater(), &Path::share);
-  // A path that nobody waits for is not known of: of one that is known alone, the way back.
+  // Paths on which nobody waits are not in the list. A single path has none to be compared with except its way back, whose share is 0.
   const double usual = paths.size() == 1 ? 0 : paths[paths.size() / 2].share;
   for (const Path& path : paths)
     if (path.share >= kSlowOfTime && path.share >= kSlowBesideOthers * usual)
@@ -61,7 +61,7 @@ void PaceJudge::judge(const Ranks& ranks) {
   remember(std::move(found));
 }
 
-// Of an even number of ranks the longer one of the two in the middle: of two ranks one may be late.
+// Compares with the median; for an even number of ranks with the upper median, since of two ranks one may be late.
 std::vector<PaceFinding> PaceJudge::lateRanks() const {
   std::vector<double> per_call_us;
   for (const Sum& sum : sums_) {

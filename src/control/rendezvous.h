@@ -45,7 +45,7 @@ class Rendezvous {
   void tick(int64_t now_ns);
   // Once in an exchange that takes long: the missing ranks, which is no error yet; empty: none.
   std::string takeLate(int64_t now_ns);
-  // The ranks that make others wait, which is no error: a line for each when that has lasted, and when it ends. Empties the list.
+  // The ranks that make others wait, which is no error: a line when a finding begins to last, and when it ends. Empties the list.
   std::vector<std::string> takePaceNews();
   // The pace of all ranks, for people: a line for each rank that makes others wait, and one for each rank.
   std::vector<std::string> jobLines(int64_t now_ns) const;
@@ -54,7 +54,7 @@ class Rendezvous {
 
   // An event that might explain why a rank does not arrive; added to the error if it does not.
   void noteTrouble(std::string trouble) { trouble_ = std::move(trouble); }
-  // Ranks that have not arrived yet cannot arrive any more.
+  // The ranks that have not arrived yet cannot arrive any more, because of `why`.
   void cannotTakeMore(const Status& why);
 
   // The messages for all present ranks, in order. Empties the list.
@@ -63,7 +63,7 @@ class Rendezvous {
   bool anyoneCame() const { return arrived_ > 0; }
   bool complete() const { return ranks_ > 0 && arrived_ == ranks_; }
   bool failed() const { return failed_; }
-  // It has failed, and all ranks have received that: no rank is left that might come and ask.
+  // The communicator has failed, and every rank has received the failure: no rank is left that might arrive and ask.
   bool everyoneKnows() const { return failed_ && ranks_ > 0 && arrived_ + refused_ >= ranks_; }
   // Ranks that arrived and have neither left nor been lost.
   int present() const { return present_; }

@@ -1,5 +1,5 @@
 #pragma once
-// How long a rank has waited for each other one, since its communicator was made.
+// How long a rank has waited for each other rank since its communicator was made.
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -14,7 +14,7 @@ class WaitTimes {
   explicit WaitTimes(int ranks) : times_ns_(2 * static_cast<size_t>(ranks)) {}
 
   int ranks() const { return static_cast<int>(times_ns_.size() / 2); }
-  // What is waited for together takes the whole time each.
+  // Adds the whole time to each of the ranks, if the rank waits for several at once.
   void add(const PeerWaits& waits, int64_t ns) {
     for (const PeerWait& wait : waits.all())
       if (wait.peer < ranks()) {
