@@ -1,6 +1,6 @@
 #pragma once
-// The messages that one end of a connection has posted and the peer has not released yet, for transports that send lost messages
-// again: a message may go by one of several ways (a TCP stream, a queue pair), and a way may be lost with its messages.
+// The messages that one end of a connection has posted and the peer has not released yet, for transports that retransmit. A message takes
+// one of several *ways* (a TCP stream, a queue pair), and a way may be lost with its messages.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,8 +11,8 @@ namespace horing {
 
 inline constexpr uint16_t kNoWay = UINT16_MAX;
 
-// A ring of messages by number, from 0. Of a message it wants `way` (the one that it takes, or took) and `is_sent` (nothing more has to be done
-// for it unless its way is lost); the rest is what the transport needs to send it again. Nothing allocates after the constructor.
+// A ring of messages by number, from 0. `Message` has the members `way` (the way that the message takes or took) and `is_sent` (nothing is
+// left to do for the message unless its way is lost), and whatever the transport needs to send it again. Only the constructor allocates.
 template <typename Message>
 class SentMessages {
  public:
@@ -38,8 +38,8 @@ class SentMessages {
     --unsent_;
   }
 
-  // The peer has released all messages before number `count`; lower ones than before are stale. Calls `released(message)` for each. One
-  // that is not sent can only have come if `may_have_come(message)`. False: the peer cannot have released that.
+  // The peer has released all messages before number `count`; a count lower than an earlier one is stale. Calls `released(message)` for
+  // each. False: the peer cannot have released them, since a message was never posted, or is not sent and not `may_have_come(message)`.
   bool takeCredit(uint64_t count, auto&& may_have_come, auto&& released) {
     if (count > posted_) return false;
     for (; released_ < count; ++released_) {
@@ -58,8 +58,8 @@ class SentMessages {
     for (uint64_t sequence = released_; sequence < posted_; ++sequence)
       if (at(sequence).way == way && at(sequence).is_sent) noteLost(sequence);
   }
-  // For a way that is lost, or begins anew: the peer reports its state. Calls `send_again(sequence)` for each missing message of
-  // that way. False, and nothing is done: the state has messages that were never posted.
+  // Takes the state that the peer reports for a way that was lost or is open again. Calls `send_again(sequence)` for each message of that
+  // way that the peer lacks. False, without effect: the peer claims messages that were never posted.
   bool settle(size_t way, const ChannelState& theirs, auto&& send_again) {
     if (theirs.hasAnyFrom(posted_)) return false;
     for (uint64_t sequence = released_; sequence < posted_; ++sequence) {

@@ -9,8 +9,8 @@ inline constexpr uint32_t kFarBytes = 4096;
 
 class SharedSlotsSender {
  public:
-  // From the next message on: whether messages use all slots of LinkShape::room, each message the smallest slot that fits, or as few slots
-  // as possible. Free; the receiver need not know.
+  // From the next message on, `all`: messages use all slots of LinkShape::room in turn, each the smallest that fits; otherwise as few slots
+  // as possible. Costs nothing; the receiver need not know.
   virtual void roam(bool all) = 0;
   // Whether messages of kFarBytes or more should use non-temporal stores (engine/host/fold.h), because the reader's caches are far away.
   // The answer may change from message to message.

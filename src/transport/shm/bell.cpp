@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kBellPresenceBytes = 4096;  // nothing is in it
 
-// Of this process. A process that has become another user has new ones: peers take no files of the former.
+// The bells of this process. A process that changes its user makes new bells, since peers refuse files of the former user.
 struct Bells {
   using Place = std::pair<std::string, uid_t>;
   std::mutex mutex;

@@ -1,12 +1,12 @@
 #pragma once
-// Shared by the ranks of one process towards their peers: a doorbell, and the proof that their process lives.
+// A doorbell that several ranks of one process share, and the proof for peers that the process still runs.
 //
-// A process may have hundreds of communicators, with a rank and links to the same few processes in each. Descriptors for each link
-// would be thousands; with this a process has two for each process that it is linked to.
+// A process may have hundreds of communicators, each with links to the same few processes. Descriptors for each link would be thousands;
+// with shared bells a process has two descriptors for each process that it is linked to.
 //
-// A bell is a FIFO on which threads block, next to a presence file, which stays locked as long as the process lives. A rank's flag
-// (DoorbellFlag) shows that the ring was for it: its thread, and others that block on the bell meanwhile, wake and check. Ranks of
-// one communicator have different bells, so the others are few.
+// A bell is a FIFO on which threads block, and a presence file, which stays locked as long as the process runs. A ring wakes all threads
+// that block on the bell; each checks its rank's flag (DoorbellFlag), which says whether the ring was for that rank. Ranks of one
+// communicator have different bells, so few threads wake for nothing.
 #include <memory>
 #include <mutex>
 #include <set>
@@ -25,11 +25,11 @@ class ShmBell {
  public:
   static Result<std::shared_ptr<ShmBell>> make(const std::string& directory);
 
-  // Of its files.
+  // The stem of the bell's file names (directory.h).
   const std::string& stem() const { return stem_; }
-  // The descriptor on which to block, opened for the first that asks.
+  // The descriptor on which to block. The first call opens it.
   Result<int> open();
-  // The rank whose flag this is will block, or has done so. `flag` stays where it is in between.
+  // The rank with this flag is about to block; it has stopped blocking. `flag` must stay valid in between.
   void beginWait(DoorbellFlag* flag);
   void endWait(DoorbellFlag* flag);
 
@@ -39,19 +39,19 @@ class ShmBell {
       : stem_(std::move(stem)), presence_(std::move(presence)), name_(std::move(name)) {}
   // Some systems clear a user's shared memory away when the user logs out.
   bool isThere() const;
-  // Whether a waiting rank was rung and has not noticed yet.
+  // Whether a ring was for a waiting rank that has not noticed it yet.
   bool isForSomebody() const;
 
   std::string stem_;
   ShmFile presence_;  // removed last, as that of a rank
   OwnedName name_;
-  std::set<std::string> jobs_;  // of the ranks that have it; under the mutex of all bells
-  std::mutex mutex_;            // of what follows
+  std::set<std::string> jobs_;  // of the ranks that share the bell; under the mutex of all bells
+  std::mutex mutex_;            // protects the members below
   Fd fd_;
   std::vector<DoorbellFlag*> waiting_;
 };
 
-// A rank's share in a bell that no other rank of its job in this process has.
+// A rank's share of a bell. Ranks of one job never share a bell.
 class ShmBellShare {
  public:
   static Result<ShmBellShare> take(const std::string& directory, const std::string& job);
@@ -77,7 +77,7 @@ class ShmPeerBell {
 
   // Never blocks, never raises SIGPIPE.
   int fd() const { return bell_.get(); }
-  // Whether no rank has it any longer: they have left, or their process has ended.
+  // Whether no rank uses the bell any longer: its ranks have left, or their process has ended.
   bool isAbandoned() const { return ownerIsGone(lock_.get()); }
 
  private:

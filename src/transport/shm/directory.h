@@ -2,15 +2,14 @@
 // Files of horing in a shared-memory directory: creation, and removal of files of dead processes.
 //
 // All files of one rank share a *stem* and differ in what follows the first '.' :
-//   horing-JOB-NONCE-RANK.rank      presence; its owner holds a lock on it for as long as it lives
+//   horing-JOB-NONCE-RANK.rank      presence file; its owner holds a lock on it as long as its process runs
 //   horing-JOB-NONCE-RANK.from-7-0  slots that rank 7 sends into over its link 0 to this rank; gone as soon as
 //                                   rank 7 has mapped them. Where the directory is full, a symbolic link
 //                                   to memory of the rank's process: /proc/PID/fd/N, a memfd
 //   horing-process-NONCE.rank       presence of a process, or of some of its ranks, with their bell
 //   horing-process-NONCE.bell       FIFO
-// A file whose stem has no locked presence belongs to nobody. The lock is the kernel's (open file description
-// lock): it goes with the process however that ends, holds across PID namespaces, and a process identifier
-// that is used again cannot be mistaken for it.
+// A file whose stem has no locked presence file is an orphan. The lock is an open file description lock: the kernel releases it however the
+// process ends, and it works across PID namespaces, where a reused process ID would mislead.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

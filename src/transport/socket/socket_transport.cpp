@@ -467,7 +467,6 @@ void SocketTransport::attachClaimed(Entry& entry, ProvenConnection proven) {
   }
   // Both ends have computed the number of streams from the same addresses. A new connection for an open stream means that the peer
   // has lost that one; a late one has already been replaced.
-  // lost that one; who comes late has been replaced by another already.
   if (hello.streams != link.streams() || link.isGivenUp(hello.stream) ||
       hello.attempt <= link.attempt(hello.stream)) {
     options_.log.warn("socket", "dropped connection %u of stream %u of %u from rank %d: %zu are expected",

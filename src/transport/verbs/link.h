@@ -148,11 +148,11 @@ class VerbsLink final : public Link {
     PathHello theirs{};
     uint64_t under_way = 0;  // bytes given to it and not credited yet
     std::string why_lost;    // empty: it is not
-    // Of this life.
+    // Of this generation (link_recovery.cpp).
     PathStage mine = PathStage::kBegun, peers = PathStage::kBegun;
     bool proven = false;      // it carries data, while there is a pair
     int64_t on_since_ns = 0;  // at the peer
-    // Of all.
+    // Of all generations.
     int losses = 0;
     int64_t lost_at_ns = 0;
     bool lost_for_good = false;  // not retried

@@ -131,7 +131,7 @@ void VerbsLink::hearBroken(const Message& message) {
   if (!read(message, said) || said.path >= paths_.size()) return broken("a loss of no path");
   said.why.back() = '\0';
   LinkPath& path = paths_[said.path];
-  if (path.over()) beginGeneration(path);  // of which the peer had not even something to offer
+  if (path.over()) beginGeneration(path);  // which the peer begins by kBroken: it has nothing to offer
   if (!path.hears(PathStage::kBroken)) return broken("a loss that it has reported before");
   // It will not offer it again, so that there is nothing to wait for.
   path.lost_for_good = path.lost_for_good || said.for_good != 0;
@@ -207,7 +207,7 @@ bool VerbsLink::leave() {
   bool settled = true;
   for (size_t index = 0; index < paths_.size(); ++index) {
     LinkPath& path = paths_[index];
-    if (!path.proven) continue;  // it has carried nothing in this life
+    if (!path.proven) continue;  // it has carried nothing in this generation
     // Messages sent by a lost path are known to be lost or not once the peer has reported its state.
     settled = settled && (path.pair || path.peers == PathStage::kBroken);
     if (!path.pair) continue;
