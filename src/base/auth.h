@@ -61,9 +61,9 @@ struct HandshakeOptions {
   Versions versions;             // of this end; others only in tests
 };
 
-// For whom a connector comes, where several share one port: the first bytes of its hello.
+// Which of several listeners on one port a connection is for: the first bytes of the connector's hello.
 using ListenerName = std::array<std::byte, 16>;
-// Of its first message, up to the name.
+// Bytes of the connector's first message up to and including the name.
 inline constexpr size_t kOpeningBytes = 24 + 32 + sizeof(ListenerName);
 struct Opening {
   enum class State : uint8_t {

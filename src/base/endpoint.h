@@ -11,21 +11,21 @@ namespace horing {
 
 struct Address {
   enum class Family : uint8_t {
-    kLocal =
-        1,  // a name that only processes of this machine and network namespace can connect to; needs no interface
+    // A name that only processes of this machine and network namespace can connect to; needs no interface.
+    kLocal = 1,
     kIpv4 = 4,  // the first four bytes
     kIpv6 = 6,
   };
   Family family = Family::kIpv4;
   std::array<uint8_t, 16> bytes{};
-  // Of a link-local address: the interface of this machine, by its index, that it is to be reached by. 0: none was named.
+  // For a link-local address: the index of the interface of this machine that leads to it. 0: none was named.
   uint32_t scope = 0;
   bool operator==(const Address&) const = default;
 
   bool isV6() const { return family == Family::kIpv6; }
   bool isLinkLocal() const;
   bool isLoopback() const;
-  // The address as other machines may know it.
+  // The address without what is valid on this machine only.
   Address withoutScope() const { return {family, bytes}; }
   // "10.0.0.2" or "fd00::1"; nothing: it is something else, such as a host name.
   static std::optional<Address> parse(const std::string& text);
@@ -35,14 +35,14 @@ struct Address {
 
 struct Endpoint {
   Address address;
-  uint16_t port = 0;  // host order; 1 where there are none
+  uint16_t port = 0;  // in host order; 1 for families without ports
   bool operator==(const Endpoint&) const = default;
 
   // "10.0.0.2:4711", "[fd00::1]:4711".
   std::string text() const;
 };
 
-// As the kernel takes it.
+// The address in the kernel's form.
 struct SockAddr {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -53,7 +53,7 @@ SockAddr toSockAddr(const Endpoint& endpoint);
 // An invalid address becomes 0.0.0.0:0. An IPv4 address mapped into IPv6 becomes IPv4.
 Endpoint toEndpoint(const sockaddr& from);
 
-// Of the ends of a socket; 0.0.0.0:0 when it has none.
+// The addresses of a socket's two ends; 0.0.0.0:0 if an end has none.
 Endpoint ownEndpoint(int fd);
 Endpoint peerEndpoint(int fd);
 

@@ -17,13 +17,13 @@ inline constexpr int kListenBacklog = 4096;
 // Listens at one address, or at all IP addresses of this machine (nullptr: of both families where the kernel has IPv6, else
 // IPv4), with `port` (0: a free one). Non-blocking, closed on exec.
 Result<Listener> listenOn(const Address* address, uint16_t port);
-// The same on a port that is free, one of these.
+// The same on a free port of the range.
 Result<Listener> listenOn(const Address* address, const PortRange& ports);
 // Takes a free port of the range, at all IP addresses or a local address, exclusively; connections are refused until ::listen() is
 // called.
 Result<Listener> reservePort(const Address* local, const PortRange& ports);
 
-// What a listener gives when it is asked for the next connection.
+// The result of acceptNext().
 struct Accepted {
   enum class Outcome : uint8_t {
     kOne,        // `fd`, non-blocking, closed on exec
@@ -40,7 +40,8 @@ Accepted acceptNext(const Fd& listener);
 
 // A stream socket, non-blocking, closed on exec. Errors are of this machine.
 Result<Fd> openSocket(Address::Family family);
-// Starts a connect, by the interface that a link-local address names; it is complete when the socket becomes writable. 0, or an errno, which may pass.
+// Starts a connect, by the interface that a link-local address names. The connect is complete when the socket becomes writable. Returns 0,
+// or an errno; the error may be temporary.
 int beginConnect(int socket, const Endpoint& to);
 
 }  // namespace horing

@@ -1,5 +1,5 @@
 #pragma once
-// Which ranks an operation waits for at a moment, and for what: cheap enough to be asked while it runs.
+// The ranks that an operation waits for at a moment, and what for. Cheap enough to collect while the operation runs.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -10,11 +10,12 @@ namespace horing {
 
 struct PeerWait {
   int32_t peer = -1;
-  bool for_room = false;  // for the peer to take data, also what is under way; else for its data
+  bool for_room =
+      false;  // waits until the peer takes data, data in flight included; false: waits for the peer's data
   bool operator==(const PeerWait&) const = default;
 };
 
-// Each once; those beyond kMost are left out.
+// Without duplicates; waits beyond kMost are dropped.
 class PeerWaits {
  public:
   static constexpr size_t kMost = 32;

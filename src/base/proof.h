@@ -12,8 +12,8 @@ namespace horing {
 enum class ProofState : uint8_t {
   kUnderWay,  // waiting for the socket
   kProven,
-  kLost,     // the connection ended first: worth another try
-  kRefused,  // the other end is not one of ours: not worth one
+  kLost,     // the connection ended first: another try may succeed
+  kRefused,  // the other end does not belong to the job: another try is useless
 };
 
 struct ProofProgress {
@@ -26,7 +26,7 @@ struct ProofProgress {
 // version to the peer.
 ProofProgress driveProof(int fd, Handshake& handshake);
 
-// Reads up to out.size() bytes; how many came is added to `have`.
+// Reads up to out.size() bytes, and adds the number of bytes read to `have`.
 ProofProgress readExactly(int fd, std::span<std::byte> out, size_t& have);
 
 }  // namespace horing

@@ -52,7 +52,7 @@ Result<std::unique_ptr<NamedListener>> NamedListener::open(const PortRange& port
 NamedListener::~NamedListener() {
   if (listener_->isOfParent()) return;
   listener_->remove(*this);
-  // Under the lock, so that who opens one on the same port afterwards finds it closed.
+  // Under the lock: a thread that then opens a listener on the same port must find this one closed.
   const std::lock_guard lock(perProcess<Listeners>().mutex);
   listener_.reset();
 }
@@ -87,10 +87,10 @@ Result<std::shared_ptr<SharedListener>> SharedListener::make(const PortRange& po
 }
 
 Status SharedListener::listen() {
-  // The first time where it may, then where it was.
+  // The first call picks a port; later calls reuse it.
   HORING_ASSIGN(listener_, port_ == 0 ? listenOn(nullptr, ports_) : listenOn(nullptr, port_));
   port_ = listener_.port;
-  // Level-triggered: what one turn leaves is there in the next.
+  // Level-triggered: the next turn reports what this one leaves.
   epoll_event event{.events = EPOLLIN, .data = {.fd = listener_.fd.get()}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.fd.get(), &event) != 0)
     return systemError(errno, "watch a socket with epoll");
@@ -136,7 +136,7 @@ NamedListener::Arrivals SharedListener::take(NamedListener& taker, int64_t now_n
     has_newcomers = has_newcomers || fd == listener_.fd.get();
     if (strangers_.contains(fd)) read(fd, events[static_cast<size_t>(i)].events, turn);
   }
-  // Afterwards, since a descriptor that was closed may come again.
+  // After the events of existing connections: accept may reuse the number of a descriptor that was just closed.
   if (has_newcomers) arrivals.error = acceptAll(turn);
   expire(turn);
   for (auto it = waiting_.begin(); it != waiting_.end();) {

@@ -20,12 +20,12 @@
 
 namespace horing {
 
-// Connections that a NamedListener has not taken yet, of the whole process.
+// The most connections of a process that no NamedListener has taken yet.
 inline constexpr size_t kMaxWaitingConnections = 256;
 
 class SharedListener;
 
-// One name at the shared port. take() of any of them accepts for all: a connection for another name waits, its owner is notified,
+// One name at the shared port. Each take() accepts connections for all names: a connection for another name waits, its owner is notified,
 // and its bytes are not read. Used by one thread at a time.
 class NamedListener {
  public:
@@ -38,14 +38,14 @@ class NamedListener {
   ~NamedListener();
 
   uint16_t port() const;
-  // Readable while there are connections of which take() does not know.
+  // Readable while there are connections that no take() has seen.
   int fd() const;
-  // Has `notify` called, by any thread, with each connection that waits for this name from now on.
+  // From now on `notify` is called, on any thread, with each connection that waits for this name.
   void onWaiting(std::function<void(int fd)> notify);
 
   struct Arrivals {
-    std::vector<Fd> connections;  // for this name, or for none that there is
-    int error = 0;                // for which no connection can be accepted
+    std::vector<Fd> connections;  // for this name, or for a name that no listener has
+    int error = 0;                // not 0: why no connection can be accepted now
   };
   Arrivals take(int64_t now_ns, const Log& log);
   // Connections of the process that have not sent a name yet.
@@ -87,7 +87,7 @@ class SharedListener {
     const Log& log;
   };
 
-  // mutex_ is held in all that follow.
+  // The caller holds mutex_ for all functions below.
   Status listen();
   void listenAgain(const Log& log);
   int acceptAll(const Turn& turn);
@@ -107,7 +107,7 @@ class SharedListener {
   std::mutex mutex_;
   Listener listener_;
   std::map<int, Connection> unnamed_;  // by descriptor
-  Strangers strangers_;                // the same
+  Strangers strangers_;                // the same connections
   std::list<Connection> waiting_;      // oldest first
   std::map<ListenerName, NamedListener*> named_;
   std::atomic<size_t> unnamed_count_{0};

@@ -1,5 +1,5 @@
 #pragma once
-// Connections whose other end has not proved yet that it belongs to the job. Any process that reaches the port can make them, so
+// Strangers: connections whose other end has not proved yet that it belongs to the job. Any process that reaches the port can make them, so
 // they are bounded in number and in time.
 #include <algorithm>
 #include <cstddef>
@@ -12,13 +12,13 @@ namespace horing {
 inline constexpr size_t kMaxStrangers = 256;
 inline constexpr int64_t kProofTimeoutMs = 5000;
 
-// A list of them, by descriptor; its owner has the connections. No I/O, no clock. Not thread-safe.
+// A list of strangers by descriptor, which the caller owns. No I/O, no clock. Not thread-safe.
 class Strangers {
  public:
   explicit Strangers(int64_t timeout_ms = kProofTimeoutMs) : timeout_ns_(timeout_ms * 1'000'000) {}
 
   void add(int fd, int64_t now_ns) { oldest_first_.push_back({fd, now_ns + timeout_ns_}); }
-  // It has proved the key, or is closed. False: it is none.
+  // The connection has proved the key, or is closed. False: it is not in the list.
   bool remove(int fd) {
     return std::erase_if(oldest_first_, [fd](const Stranger& each) { return each.fd == fd; }) > 0;
   }
@@ -30,9 +30,9 @@ class Strangers {
   bool empty() const { return oldest_first_.empty(); }
   bool full() const { return size() >= kMaxStrangers; }
 
-  // When the oldest is to be dropped; INT64_MAX: there is none.
+  // When the oldest is to be dropped; INT64_MAX: the list is empty.
   int64_t deadlineNs() const { return empty() ? INT64_MAX : oldest_first_.front().deadline_ns; }
-  // One whose time is over.
+  // A connection that has exceeded its time, if any.
   std::optional<int> overdue(int64_t now_ns) const {
     return now_ns >= deadlineNs() ? std::optional(oldest_first_.front().fd) : std::nullopt;
   }

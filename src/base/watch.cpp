@@ -18,7 +18,7 @@
 
 namespace horing {
 
-// The thread that waits for all.
+// The thread that waits for the descriptors of all threads.
 class Lookout {
  public:
   static Result<std::shared_ptr<Lookout>> ofProcess();
@@ -98,7 +98,7 @@ void Lookout::look() {
     for (int i = 0; i < count; ++i) {
       const uint64_t id = events[static_cast<size_t>(i)].data.u64;
       if (id == kStop) return;
-      // Not there: it was removed meanwhile.
+      // The descriptor may have been removed meanwhile.
       if (const auto found = entries_.find(id); found != entries_.end())
         found->second.watch->note(found->second.fd);
     }
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Watch>> Watch::open() {
 
 Watch::~Watch() {
   while (!interests_.empty()) remove(interests_.begin()->first);
-  // Where a thread of the parent waits at the fork, the condition would wait for it for ever.
+  // If a thread of the parent was waiting at the fork, destroying the condition variable here would wait for that thread for ever.
   if (lookout_->isOfParent()) [[maybe_unused]]
     News* const left = news_.release();
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Waiting for descriptors without an epoll and an eventfd for each thread that does: of the many threads of a process with many
-// communicators all but one wait for that one, which waits for the kernel.
+// Waiting for descriptors on many threads without an epoll and an eventfd for each. One thread of the process, the lookout, waits in the
+// kernel for the descriptors of all; the other threads wait for the lookout on a condition variable.
 #include <sys/epoll.h>
 
 #include <condition_variable>
@@ -16,7 +16,7 @@ namespace horing {
 
 class Lookout;
 
-// What one thread waits for: its descriptors, and a word of others. One thread, but for wake(). In a forked child it does nothing.
+// The descriptors that one thread waits for. Used by that thread, except wake(). In a forked child it does nothing.
 class Watch {
  public:
   static Result<std::unique_ptr<Watch>> open();
@@ -24,12 +24,13 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
   ~Watch();
 
-  // EPOLLIN, EPOLLOUT or both; ends and errors are always reported. Remove it before it is closed.
+  // `events`: EPOLLIN, EPOLLOUT or both; hang-ups and errors are always reported. Remove a descriptor before you close it.
   Status add(int fd, uint32_t events);
   void change(int fd, uint32_t events);
   void remove(int fd);
 
-  // Waits until some are ready, at most so long, or for wake(). What one look leaves is ready in the next.
+  // Waits until some descriptors are ready, for wake(), or at most `most_ms`. Returns the descriptors that are ready. Level-triggered: a
+  // descriptor that is still ready is returned again by the next call.
   std::vector<int> wait(int most_ms);
   // Ends the wait, or the next one. Any thread.
   void wake();
@@ -46,13 +47,14 @@ class Watch {
 
   std::shared_ptr<Lookout> lookout_;
   std::map<int, Interest> interests_;
-  std::vector<int> told_;  // last time: the lookout has to be asked again
+  std::vector<int>
+      told_;  // returned by the last wait(); the lookout watches each once, so they are armed again
   struct News {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<int> ready;  // guarded by mutex
     bool woken = false;      // guarded by mutex
-    bool all_ready = false;  // there was no memory to say which; guarded by mutex
+    bool all_ready = false;  // memory ran out: any descriptor may be ready; guarded by mutex
   };
   std::unique_ptr<News> news_ = std::make_unique<News>();
 };
