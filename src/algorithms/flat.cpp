@@ -1,10 +1,12 @@
 // Algorithms without groups: one level of all ranks.
 //
-// ring: n-1 hops, each as slow as the slowest link; every link carries D(n-1)/n bytes. direct: one hop; n-1 peers.
-// serial_ring (all-reduce): ring in one lane, for what fits one window.
-// halving_doubling: about n/2 hops and log2 n peers, any n. doubling (all-reduce): log2 n hops, D bytes in each. all-reduce is
-// reduce-scatter and all-gather as two lanes, so that the second starts on a slice as soon as the first is done with it, and costs twice as
-// much. What a pattern does is in pattern.h.
+//   ring:                     n-1 hops, each as slow as the slowest link; every link carries D(n-1)/n bytes
+//   serial_ring (all-reduce): ring in one lane, for vectors that fit one window
+//   direct:                   one hop, n-1 peers
+//   halving_doubling:         about n/2 hops and log2 n peers, any n
+//   doubling (all-reduce):    log2 n hops, D bytes in each
+// An all-reduce is a reduce-scatter and an all-gather in two lanes, and costs twice as much: the all-gather starts on a slice as soon as
+// the reduce-scatter is done with it. pattern.h describes the patterns.
 #include "algorithms/catalogue.h"
 #include "algorithms/nest.h"
 #include "algorithms/one_lane.h"

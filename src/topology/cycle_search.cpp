@@ -191,7 +191,7 @@ Tries::Outcome Tries::extend(Decisions& decisions) {
   }
 }
 
-// What shows without a single decision.
+// The outcome, if it follows without any decision.
 CycleSearch glance(const std::vector<VertexSet>& edges) {
   using Outcome = CycleSearch::Outcome;
   const Decisions none(edges);

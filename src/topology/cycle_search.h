@@ -1,9 +1,9 @@
 #pragma once
-// A cycle through all vertices of a graph (a Hamiltonian cycle), looked for by deciding edge after edge.
+// Searches a cycle through all vertices of a graph (a Hamiltonian cycle) by deciding one edge after the other, with backtracking.
 //
-// An edge is open, taken or gone. What follows from a decision is drawn at once: a vertex with two open edges takes both, one with two taken
-// edges loses the others, an edge that would close a cycle too early goes, and a graph that falls apart has none. Sparse graphs are decided
-// by that almost alone; in dense ones nearly every try succeeds. Tries that take long are given up and begun again in another order.
+// An edge is undecided, taken or removed. Each decision is propagated at once: a vertex with two edges left takes both; a vertex with two
+// taken edges loses the others; an edge that would close a cycle too early is removed; a disconnected graph has no cycle. Propagation alone
+// decides most sparse graphs; in dense graphs nearly every try succeeds. A try that takes long is restarted in another order.
 #include <bitset>
 #include <cstdint>
 #include <functional>
@@ -17,9 +17,9 @@ using VertexSet = std::bitset<kMaxCycleVertices>;
 struct CycleSearch {
   enum class Outcome : uint8_t {
     kFound,
-    kFewEdges,   // `vertex` has fewer than two
-    kApart,      // there is no path between some vertices
-    kCutVertex,  // without `vertex` there would be none
+    kFewEdges,   // `vertex` has fewer than two edges
+    kApart,      // the graph is disconnected
+    kCutVertex,  // without `vertex` the graph would be disconnected
     kNone,       // proven by trying all
     kOutOfSteps
   };
