@@ -228,7 +228,7 @@ void publishHandle(horingComm_t handle, horingComm_t* comm) {
 
 void giveBackHandle(horingComm_t comm) {
   comm->alive = false;
-  // One of them is the caller.
+  // One of the callers is this thread.
   while (comm->callers.load() > 1) std::this_thread::yield();
   comm->maker.end([] {});
   comm->queue.reset();
