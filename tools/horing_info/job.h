@@ -1,5 +1,5 @@
 #pragma once
-// Looks into running jobs from outside, through the windows of their processes (control/job_window.h).
+// Queries running jobs through the sockets of their processes (control/job_window.h).
 #include <string>
 #include <vector>
 

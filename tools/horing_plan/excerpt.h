@@ -1,6 +1,6 @@
 #pragma once
-// What of a timeline is drawn, so that a picture stays on a screen: of what repeats, the first and the last; of what does not, the
-// beginning.
+// The part of a timeline that is drawn, so that a picture fits on a screen: the first and the last of repeated items, and the beginning of
+// the others.
 #include <cstdint>
 #include <functional>
 #include <span>

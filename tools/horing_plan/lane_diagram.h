@@ -1,6 +1,6 @@
 #pragma once
-// A schedule as a picture: a row per lane, a column per unit of time, a box per step. Long times go on in bands below; what would be too
-// tall is drawn in part (excerpt.h).
+// A schedule as a picture: a row per lane, a column per unit of time, a box per step. Long times continue in bands below; of pictures that
+// would be too tall only a part is drawn (excerpt.h).
 #include <span>
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Where the boxes of a machine's picture stand: nested, GPUs lowest, NICs above them; in several rows where one would be wider than a
-// screen, and only the first ones in each box where all would be higher. Lengths are pixels.
+// The positions of the boxes in a machine's picture: nested, GPUs lowest, NICs above them. Boxes that do not fit on a screen side by side
+// are in several rows, and if the rows do not fit either, each box shows only its first children. Lengths are pixels.
 #include <cstdint>
 #include <functional>
 #include <map>

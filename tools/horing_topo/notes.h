@@ -1,5 +1,5 @@
 #pragma once
-// What is written below a machine's picture: its ring and the reasons for it, then its fabrics and rails, in columns where they are many.
+// The text below a machine's picture: its ring and the reasons for it, then its fabrics and rails, in columns where they are many.
 #include <string>
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The layers of a model in the hands of a PaRO client: one parameter for each layer. A pass walks the layers up or down; buckets are
-// gathered one ahead of their use and released behind it, gradients are reduced as soon as a bucket's are complete.
+// The layers of a model as parameters of a PaRO client, one parameter for each layer. A pass visits the layers upwards or downwards. Each
+// bucket is gathered one bucket before its use and released after it, and its gradients are reduced as soon as they are complete.
 #include <memory>
 #include <string>
 #include <vector>
