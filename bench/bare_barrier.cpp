@@ -1,10 +1,10 @@
-// bare_barrier_bench: what it costs RANKS processes to meet when they do nothing else.
+// bare_barrier_bench: the time of a barrier of RANKS processes that do nothing else.
 //
 //   bare_barrier_bench RANKS [BARRIERS]      default 3000
 //
-// They count up in shared memory and give up their turn (sched_yield) until all are there. An all-reduce of a few bytes
-// is at least such a barrier, so where ranks outnumber cores this is its floor. Prints microseconds per barrier; forks
-// the processes itself. Exit code 0 when measured.
+// Each process increments a counter in shared memory and yields (sched_yield) until all have arrived. An all-reduce of a few bytes takes
+// at least as long as such a barrier, so this is its floor where ranks outnumber cores. Forks the processes itself and prints microseconds
+// per barrier. Exit code 0 when measured.
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

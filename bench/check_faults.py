@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does horing-check name what is slow, and only that? Plants faults in emulated nodes and reads its verdict.
+"""Plants faults in emulated nodes, and counts how often horing-check names them and nothing else.
 
     python3 bench/check_faults.py --bin build/release/bin [--nodes 8 --runs 10] [--fault "sends 80%" ...] [--out build/bench/check_faults.json]
     python3 bench/check_faults.py --bin build/release/bin --nodes 16 --halving

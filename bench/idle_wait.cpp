@@ -2,8 +2,8 @@
 //
 //   horing-run -n 16 -- idle_wait_bench [SECONDS]      default 3
 //
-// Rank 0 comes SECONDS late to an all-reduce of 8 bytes. Every other rank weighs the CPU time of its process against the
-// time that the all-reduce took it, which is mostly waiting. Rank 0 prints a line of JSON. Exit code 0 when measured.
+// Rank 0 comes SECONDS late to an all-reduce of 8 bytes. Every other rank compares the CPU time of its process with the duration of the
+// all-reduce, which is mostly waiting. Rank 0 prints a line of JSON. Exit code 0 when measured.
 #include <time.h>
 #include <unistd.h>
 

@@ -2,9 +2,9 @@
 //
 //   horing-run -n 64 -- init_bench [REPETITIONS]      default 5
 //
-// The processes are there already and have met once. Each repetition begins with a barrier; it lasts from the first rank's
-// call of horingCommInitRank to the last rank's return. All ranks are on one machine, whose clock they share. Rank 0 prints a
-// line of JSON. Exit code 0 when measured.
+// The processes run already and have made one communicator. Each repetition begins with a barrier; its time is from the first rank's call
+// of horingCommInitRank to the last rank's return. All ranks are on one machine, whose clock they share. Rank 0 prints a line of JSON. Exit
+// code 0 when measured.
 #include <time.h>
 
 #include <algorithm>

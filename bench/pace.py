@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Is it told right who makes a running job wait: a rank that comes late, or a slow link?
+"""Plants a late rank or a slow link in running jobs, and counts how often the log names it and nothing else.
 
     python3 bench/pace.py --bin build/release/bin [--runs 20] [--seed 1]
 

@@ -1,5 +1,5 @@
 #pragma once
-// Kernels to hold the engine's against: its data body alone, and a ring that is written by hand with the same body and queues.
+// Kernels to compare the engine's with: its data body alone, and a ring written by hand with the same body and queues.
 #include <cstddef>
 #include <cstdint>
 

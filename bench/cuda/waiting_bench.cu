@@ -1,5 +1,5 @@
-// What the driver lets a program do while a stream waits for the host, as streams do while hosts carry operations (src/comm/gpu/README.md,
-// "Failures"), or while a kernel does: whether each call returns meanwhile, and whether a copy that another thread asks for after it ends.
+// Which driver calls block while a stream, or a kernel, waits for the host, as streams do while hosts carry operations
+// (src/comm/gpu/README.md, "Failures"): whether each call returns, and whether a copy that another thread then requests completes.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>

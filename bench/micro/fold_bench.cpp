@@ -1,4 +1,4 @@
-// What folding costs beside memcpy. bytes_per_second counts the bytes of the result, as for memcpy: a fold of
+// The speed of folding, compared with memcpy. bytes_per_second counts the bytes of the result, as for memcpy: a fold of
 // two sources reads twice as much.
 //
 // Machines are noisy: compare lines of one run, with --benchmark_repetitions=9

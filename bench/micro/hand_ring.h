@@ -1,10 +1,9 @@
 #pragma once
-// A ring written by hand, over the same connections, slices and kernels as the interpreter: what interpreter_bench
-// holds it against. No schedule, plan, tag or check: two loops (reduce-scatter, all-gather) that take up where they
-// left off.
+// A ring written by hand over the same connections, slices and kernels as the interpreter, with which interpreter_bench compares it. It has
+// no schedule, plan, tag or check, only two resumable loops (reduce-scatter, all-gather).
 //
-// Like any ring over a bounded number of slots it goes round in blocks of slices: with all slices of a chunk at once,
-// every rank would fill its slots to the next one and wait for ever.
+// Like every ring over a bounded number of slots it sends slices in windows: if it sent all slices of a chunk first, every rank would fill
+// its slots to the next rank and wait for ever.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,11 @@
-// What the interpreter costs: a schedule "ring" run by engine/host beside the same ring written by hand (hand_ring.h).
+// The cost of the interpreter: the schedule "ring" run by engine/host, compared with the same ring written by hand (hand_ring.h).
 //
 //   build/release/bin/interpreter_bench [ROUNDS [LARGEST_KIB]]     default 21 rounds, up to 16384 KiB
 //
-// Same links (loopback), slots, slices and kernels for both, which take turns round by round. "2 threads": two ranks,
-// pinned to CPUs 0 and 1. "1 thread": four ranks whose cranks one thread turns in turn, so that no scheduler and no
-// waiting is in the figure; its CPU time counts. Times are medians of one operation; the ratio is the median of those of the rounds, since
-// neighbours in time see the same machine. Exit code 1 when a result is wrong.
+// Both use the same links (loopback), slots, slices and kernels, and take turns round by round. "2 threads": two ranks,
+// pinned to CPUs 0 and 1. "1 thread": one thread polls four ranks in turn, and its CPU time counts, so the figure contains no scheduling
+// and no waiting. Times are medians of one operation. The ratio is the median of the ratios of single rounds, since both times of a round
+// are measured under the same load. Exit code 1 when a result is wrong.
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>

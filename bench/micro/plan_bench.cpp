@@ -1,4 +1,4 @@
-// What a plan costs a communicator: the first use of a collective, and every later one up to the first slice.
+// The cost of a plan: the first use of a collective, and every later use up to the first slice.
 //
 //   build/release/bin/plan_bench --benchmark_filter='FirstUse|Cached'
 //

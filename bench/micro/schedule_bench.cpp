@@ -1,4 +1,4 @@
-// What a schedule costs before it runs: to build the one of a rank, to build those of all ranks, and to prove them.
+// The cost of a schedule before it runs: building the schedule of one rank, building those of all ranks, and proving them.
 //
 //   build/release/bin/plan_bench --benchmark_filter='Build|Verify'
 //

@@ -1,4 +1,4 @@
-// What the socket transport makes of a TCP connection over loopback, beside a bare one with the same settings.
+// The speed of the socket transport over loopback, compared with a bare TCP connection with the same settings.
 //
 //   build/release/bin/socket_bench [ROUNDS] [STREAMS]     default 15 rounds, one stream
 //

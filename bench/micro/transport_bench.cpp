@@ -1,4 +1,4 @@
-// What a message costs between two processes of one machine, and what a copy across processes would cost instead.
+// The cost of a message between two processes of one machine, compared with a copy between processes by the kernel.
 //
 //   build/release/bin/transport_bench                    all
 //   build/release/bin/transport_bench latency            8 bytes back and forth: slots beside a raw flag

@@ -3,7 +3,7 @@
 //   verbs_bench DEVICE DEVICE bandwidth BYTES MESSAGES    the first sends messages of BYTES to the second: Gbit/s
 //   verbs_bench DEVICE DEVICE latency BYTES MESSAGES      half of a round trip: us, the median of all
 //
-// The words between the ends travel by TCP over loopback.
+// The control messages between the ends travel by TCP over loopback.
 #include <poll.h>
 #include <sched.h>
 

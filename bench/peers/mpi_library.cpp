@@ -1,5 +1,5 @@
-// peer_openmpi and peer_mpich: one source, compiled once with each MPI. Which algorithms it uses is up to the settings that
-// libraries.py starts it with.
+// peer_openmpi and peer_mpich: one source, compiled once with each MPI. The settings with which libraries.py starts it choose the
+// algorithms.
 #include <mpi.h>
 
 #include <cstdio>

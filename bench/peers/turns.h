@@ -1,8 +1,8 @@
 #pragma once
-// The life of a rank in the comparison: it connects to the conductor (sweep.py), sleeps until it is told to take a turn,
-// takes it, and says how long it took. Between turns it holds its connections but uses no core.
+// The program of a rank in the comparison: it connects to the conductor (sweep.py), sleeps until the conductor requests a turn,
+// takes the turn, and reports its duration. Between turns it keeps its connections but uses no core.
 //
-// Words on the connection, one line each:
+// Messages on the connection, one line each:
 //   rank to conductor, first:  RANK SIZE
 //   conductor to rank:         core NUMBER           to which it binds itself
 //   rank to conductor:         ok

@@ -1,5 +1,5 @@
 #pragma once
-// The lines that scripts read: header, rows and footer in the columns of nccl-tests. Text only; who prints is
+// The lines that scripts read: header, rows and footer in the columns of nccl-tests. Makes text only; printing is
 // elsewhere.
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// For whom a rank waited, by the files of metrics that the library writes (HORING_METRICS, docs/metrics.md).
+// The ranks that a rank waited for, read from the metrics files of the library (HORING_METRICS, docs/metrics.md).
 #include <string>
 #include <string_view>
 #include <vector>
