@@ -1,5 +1,5 @@
 #pragma once
-// What the verifier must say of the schedules of all positions.
+// Expects both proofs of the verifier to succeed for the schedules of all positions.
 #include <gtest/gtest.h>
 
 #include <vector>

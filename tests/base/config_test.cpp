@@ -138,7 +138,7 @@ TEST(Config, RefusesAsManySlotsAsWindow) {
   EXPECT_FALSE(parse({{"HORING_TESTS_WINDOW", "8"}, {"HORING_TESTS_SOCKET_SLOTS", "8"}}).ok());
 }
 
-// Sets variables for the life of the object.
+// Sets variables while the object exists.
 class Environment {
  public:
   explicit Environment(std::vector<std::string> names) : names_(std::move(names)) {

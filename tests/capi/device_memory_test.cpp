@@ -1,4 +1,4 @@
-// A CUDA driver that comes when communicators are there already, and memory that both the host and a GPU reach.
+// A CUDA driver that is loaded after communicators were made, and memory that both the host and a GPU can access.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

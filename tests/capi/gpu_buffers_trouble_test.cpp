@@ -1,4 +1,4 @@
-// What goes wrong in operations on a GPU's memory that hosts carry, with the driver of gpu_buffers_test.cpp.
+// Failures of operations on GPU memory that hosts carry, with the driver of gpu_buffers_test.cpp.
 #include <atomic>
 #include <chrono>
 #include <limits>

@@ -1,5 +1,5 @@
-// Large all-gathers of ranks of one process, which are copies between GPUs. Emulated: streams of the fake driver do one thing after the
-// other, each in its own time, and copies between GPUs take theirs.
+// Large all-gathers of ranks of one process, which are copies between GPUs. Emulated: streams of the fake driver run concurrently, each in
+// order, and copies between GPUs take time.
 #include <algorithm>
 #include <atomic>
 #include <barrier>

@@ -1,5 +1,5 @@
-// Communicators that come and go while kernels of another one wait for a thread: the driver is the fake one, which keeps calls as a
-// driver may until kernels have ended, and kernels are the engine's, run on threads of the host.
+// Communicators that are made and destroyed while kernels of another communicator wait for a thread. The fake driver blocks calls until
+// kernels have ended, as a driver may; kernels are the engine's, run on threads of the host.
 #include <thread>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// What a horingConfig_t and a horingOptions_t say of kernels. Emulated.
+// The settings of horingConfig_t and horingOptions_t that concern kernels. Emulated.
 #include <algorithm>
 #include <vector>
 

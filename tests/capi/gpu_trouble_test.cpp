@@ -1,5 +1,4 @@
-// What can go wrong with operations on GPUs by kernels: the driver is the fake one, and kernels are the engine's, run on threads of the
-// host.
+// Failures of operations on GPUs by kernels: the driver is the fake one, and kernels are the engine's, run on threads of the host.
 #include <atomic>
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-// What becomes of groups and of operations on streams when memory runs out.
+// Groups and operations on streams when memory runs out.
 #include <atomic>
 #include <chrono>
 

@@ -103,7 +103,7 @@ inline std::vector<horingComm_t> makeOnWires(int ranks) {
   return comms;
 }
 
-// Sets an environment variable for the life of the object.
+// Sets an environment variable while the object exists.
 class Setting {
  public:
   Setting(const char* name, int value) : Setting(name, std::to_string(value)) {}

@@ -1,4 +1,4 @@
-// Small calls that repeat the one before take a short way: it must find whatever differs.
+// Repeated small calls take a short path, which must notice every difference to the previous call.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Messages with tags: which receive takes which, and how many are under way at the same time.
+// Messages with tags: which receive takes which message, and how many are in flight at the same time.
 #include <array>
 #include <barrier>
 

@@ -1,4 +1,4 @@
-// What a rank owes others while it is in no call.
+// A rank that is in no call still re-establishes broken connections for the ranks that wait for it.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What a communicator that is made again keeps, and children do not get.
+// A communicator that is made again keeps the shares of its groups; children do not get them.
 #include <gtest/gtest.h>
 
 #include "comm/invitation.h"

@@ -1,4 +1,4 @@
-// What becomes of a call when memory runs out in it.
+// A call in which memory runs out fails with an error.
 #include <gtest/gtest.h>
 
 #include <vector>

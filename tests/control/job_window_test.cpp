@@ -1,4 +1,4 @@
-// Through which others look into a process.
+// The socket by which horing-info job queries a process.
 #include "control/job_window.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The text of metrics, and that the guide and the dashboard name what is there.
+// The text of metrics; the guide and the dashboard name the metrics that exist.
 #include "control/metrics.h"
 
 #include <gtest/gtest.h>

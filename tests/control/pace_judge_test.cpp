@@ -1,4 +1,4 @@
-// Who makes the others wait, from what ranks tell of their calls and waits.
+// Late ranks and slow paths, found from the ranks' reports on their calls and waits.
 #include "control/pace_judge.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What processes do with it: tests/capi/gpu_nodes_test.cpp.
+// CUDA IPC by itself; tests/capi/gpu_nodes_test.cpp tests it between processes.
 #include "cuda/ipc.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #pragma once
-// What folding one element must give, one operand after the other, with no thought for speed.
+// The reference for folding one element: one operand after the other, slow and simple.
 #include <bit>
 #include <cmath>
 #include <cstdint>

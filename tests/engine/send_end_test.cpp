@@ -1,4 +1,4 @@
-// How a piece of a message leaves, by what the sender has and where the piece is.
+// How a piece of a message is sent, depending on the sender's capabilities and on the memory of the piece.
 #include "engine/host/send_end.h"
 
 #include <gtest/gtest.h>

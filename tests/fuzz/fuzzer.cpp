@@ -1,4 +1,4 @@
-// libFuzzer's way in: the environment variable FUZZ_TARGET names what to feed.
+// The entry point for libFuzzer: the environment variable FUZZ_TARGET names the target.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Everything here that reads bytes which others wrote, each behind one function: bytes in, and whatever they are, no
-// crash, no leak, no wait without end, nothing believed that is outside its limits.
+// The code that reads untrusted bytes, each part behind one function. For any bytes, it must not crash, leak, wait for ever, or accept a
+// value outside its limits.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

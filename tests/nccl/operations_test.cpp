@@ -1,4 +1,4 @@
-// What callers of NCCL compute with.
+// Collectives, messages in groups, and scalars through NCCL's interface.
 #include <numeric>
 
 #include "clients.h"

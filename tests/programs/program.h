@@ -1,5 +1,5 @@
 #pragma once
-// Running the project's programs from a test.
+// Runs the project's programs from a test.
 #include <sys/types.h>
 
 #include <chrono>

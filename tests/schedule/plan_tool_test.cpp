@@ -1,4 +1,4 @@
-// What horing-plan makes of schedules: the timeline and the picture of it.
+// The timelines and pictures that horing-plan makes of schedules.
 #include <gtest/gtest.h>
 
 #include "../sanitizer.h"

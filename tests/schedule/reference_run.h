@@ -1,6 +1,6 @@
 #pragma once
-// Runs schedules of all ranks one step at a time in a random order, on expressions instead of numbers: an executor that shares
-// nothing with the verifier, to hold it to its word and to show in what order contributions are folded.
+// Runs schedules of all ranks one step at a time in a random order, on expressions instead of numbers: an executor that shares no code with
+// the verifier. It checks the verifier's results, and shows in what order contributions are folded.
 #include <cstdint>
 #include <span>
 #include <string>

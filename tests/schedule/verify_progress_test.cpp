@@ -1,4 +1,4 @@
-// The facts that the slice loop's numbers rest on, and the simulation's finding when they are violated.
+// The facts on which the numbers of the slice loop (windows, slots) rest, and what verifyProgress reports when they are violated.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What horing-sim makes of a simulation: text, pictures, and files for other programs.
+// The text, pictures and files for other programs that horing-sim makes of a simulation.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// What holds for every algorithm on every machine.
+// Properties of a simulation that hold for every algorithm on every machine.
 #include "sim/simulation.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #pragma once
-// Everything that a seed decides about a simulation, but for the moments at which things happen.
+// Everything that a seed decides about a simulation, except the times of events.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// The simulation itself: the same seed gives the same run, what goes wrong is seen, the network keeps its promises.
+// The simulation itself: the same seed gives the same run, faults are noticed, and the network keeps its contract.
 #include "simulation.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Connections between two ranks may break while both live: no message is lost, duplicated, damaged or swapped. For transports
+// Connections between two ranks may break while both processes run: no message is lost, duplicated, damaged or reordered. For transports
 // without connections these are ordinary transfers.
 #include <algorithm>
 #include <atomic>

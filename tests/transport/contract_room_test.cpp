@@ -1,4 +1,4 @@
-// The contract of what a sender may say of its messages: how long one will be, and how many slots they may go round.
+// The contract of a sender's hints: the length of the next message (tryAcquire), and how many slots messages use in turn (roam).
 #include <random>
 
 #include "contract_ranks.h"

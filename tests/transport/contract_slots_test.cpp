@@ -1,5 +1,5 @@
-// Slots that are the caller's: messages leave from there and come there, however often connections break, and stay until they are
-// released. Transports that have none say so.
+// Callers' memory as slots: messages are sent from it and received into it, however often connections break, and stay until they are
+// released. Transports without this capability report so.
 #include <cstdlib>
 
 #include "base/random.h"

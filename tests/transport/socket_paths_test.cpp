@@ -1,4 +1,4 @@
-// A link of two streams, one of whose paths leads nowhere from some moment on.
+// A link of two streams, one of whose paths stops working.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 

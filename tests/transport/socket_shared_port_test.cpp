@@ -1,4 +1,4 @@
-// Several transports of one process, as hundreds of groups have them: one port, and each connection finds its transport.
+// Several transports of one process share one port, and each connection finds its transport.
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

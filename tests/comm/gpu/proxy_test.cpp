@@ -1,4 +1,4 @@
-// The host's part in kernels, with the test in the place of these.
+// The proxy, with the test in place of the kernels.
 #include "comm/gpu/proxy.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what ptxas said of the kernels against tests/engine/cuda/registers.txt.
+"""Compares the registers and spills that ptxas reports for the kernels with tests/engine/cuda/registers.txt.
 
 Usage: check_registers.py CEILINGS PTXAS_LOG...
 

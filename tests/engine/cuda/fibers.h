@@ -1,6 +1,6 @@
 #pragma once
-// Threads that run one at a time in one thread of the system, in an order that a seed gives: a run can be repeated, and one
-// that hangs is found out by the number of its switches.
+// Fibers: threads that run one at a time in one thread of the system, in an order that a seed gives. So a run can be repeated, and a run
+// that hangs is detected by its number of switches.
 #include <ucontext.h>
 
 #include <algorithm>

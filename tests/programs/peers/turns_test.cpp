@@ -1,4 +1,4 @@
-// bench/peers/turns: what a rank does between the conductor's words, with libraries made here.
+// bench/peers/turns: how a rank answers each message of the conductor, with libraries made here.
 #include "peers/turns.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Jobs over RDMA whose wires are pulled, and what long ones leave behind.
+// Jobs over RDMA whose wires are pulled, and the resources that long jobs leave behind.
 #include <array>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The virtual machine itself, on bare verbs: when these fail, what the other tests of RDMA say means nothing.
+// The virtual machine itself, on bare verbs. If these tests fail, results of the other RDMA tests mean nothing.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 // One rank of a soak job: makes a communicator, runs random collectives, checks every result, ends the communicator, and
-// again until the time is up. All ranks throw the same dice. Under horing-run:
+// again until the time is up. All ranks draw the same random numbers. Under horing-run:
 //
 //   horing_soak_rank SEED SECONDS [WORD...]
 //     victim=RANK:MS    this rank kills itself after so long
@@ -116,7 +116,7 @@ class SoakRank {
   }
 
  private:
-  // A life of a communicator. True when all ranks agree to stop.
+  // One communicator, from its creation to its end. True when all ranks agree to stop.
   bool round(bool time_is_up) {
     horingComm_t comm = nullptr;
     if (!good(horingCommInitFromEnv(&comm), nullptr)) return true;

@@ -1,4 +1,4 @@
-// What is told of a job while it runs: who comes late, which path is slow; also from outside.
+// What a running job reports about late ranks and slow paths, in its log and to `horing-info job`.
 #include <gtest/gtest.h>
 
 #include "job.h"

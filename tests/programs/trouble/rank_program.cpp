@@ -1,4 +1,4 @@
-// A rank that gets into trouble on demand, and says in one line per event what it saw.
+// A rank that causes a failure on request, and prints one line for each event.
 //
 //   rank_program WORD ...      under horing-run; a word is NAME=VALUE for all ranks, or RANK:NAME=VALUE for one
 //
