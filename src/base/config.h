@@ -34,11 +34,11 @@ namespace horing {
   X(key_file, Text, "", "", "HORING_KEY_FILE", "File with the job's secret (at least 32 random bytes), readable only by its owner.") \
   X(insecure, Flag, "0", "0|1", "HORING_INSECURE", "1: run without a secret if there is none. Anyone who can reach the port may join.") \
   X(init_timeout_ms, Int, "60000", "1..86400000", "HORING_INIT_TIMEOUT_MS", "Deadline for all ranks to arrive and connect.")       \
-  X(timeout_ms, Int, "600000", "0..86400000", "HORING_TIMEOUT_MS", "Deadline of one collective; 0: none: a late rank is waited for as long as it lives.") \
+  X(timeout_ms, Int, "600000", "0..86400000", "HORING_TIMEOUT_MS", "Deadline of one collective; 0: none: a call then waits for a late rank as long as that rank's process runs.") \
   X(heartbeat_ms, Int, "500", "0..600000", "HORING_HEARTBEAT_MS", "Interval of heartbeats; a rank that is silent for 7 intervals is lost. 0: none, for debuggers.") \
   X(flight_dir, Text, "", "", "HORING_FLIGHT_DIR", "Folder in which every rank leaves a record of its last operations after an error or a timeout, for `horing-info trace`. Default: none.") \
   X(trace, Text, "", "", "HORING_TRACE", "Folder in which every rank leaves a timeline of its calls for Perfetto when its communicator ends. Default: none.") \
-  X(metrics, Text, "", "", "HORING_METRICS", "Folder in which every rank keeps a file of its metrics as long as its communicator lives, in OpenMetrics text, written anew every second. Default: none.") \
+  X(metrics, Text, "", "", "HORING_METRICS", "Folder in which every rank keeps a file of its metrics while its communicator exists, in OpenMetrics text, rewritten every second. Default: none.") \
   X(slice_bytes, Int, "65536", "512..4194304", "HORING_SLICE_BYTES", "Largest piece of a message that is sent at once (the unit of pipelining). A connection to a peer has memory for 8 of them in shared memory, and for 32 over TCP or RDMA.") \
   X(spin_us, Int, "500", "0..1000000", "HORING_SPIN_US", "How long a wait polls before it blocks. It keeps the core for the first 20 us if every rank of the node has a core, and yields it after each poll from then on. If other programs use the core it blocks at once.") \
   X(gpu_path, Choice, "auto", "auto|staged", "HORING_GPU_PATH", "Operations on GPUs: auto: by kernels, which take 32 MiB of each GPU, if they can serve all ranks; staged: through host memory.") \

@@ -43,10 +43,11 @@ Result<Settings> readSettings(const Settings* given, Settings own, const Kind& k
     int value = 0;
     std::memcpy(&value, bytes + at, sizeof value);
     if (value != 0 && value != HORING_CONFIG_UNDEF_INT)
-      return makeStatus(Code::kInvalidArgument,
-                        "%s has size %zu and sets something at byte %zu, of which this library, whose own "
-                        "has %zu bytes, does not know: leave it undefined, or use a newer library",
-                        kind.name, given->size, at, sizeof own);
+      return makeStatus(
+          Code::kInvalidArgument,
+          "%s has size %zu and sets something at byte %zu, but this library knows only fields in "
+          "the first %zu bytes: leave it undefined, or use a newer library",
+          kind.name, given->size, at, sizeof own);
   }
   return own;
 }

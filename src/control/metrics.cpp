@@ -90,7 +90,7 @@ std::string metricsText(const MetricsOf& of, const CallLog& calls, const CallLog
   Family ranks(of, "horing_ranks", "gauge", "Ranks of the communicator.");
   ranks.add("", std::to_string(of.ranks));
   Family age(of, "horing_call_age_seconds", "gauge",
-             "How long the collective that goes on has taken so far; 0: there is none.");
+             "How long the collective in progress has taken so far; 0: none is in progress.");
   age.add("", secondsText(ageNs(calls.recorder(), now_ns)));
   Family written(of, "horing_written_timestamp_seconds", "gauge", "When this was written.");
   written.add("", secondsText(wall_ms * 1'000'000));

@@ -61,8 +61,8 @@ ncclResult_t checkUnknown(const std::byte* bytes, size_t size) {
     std::memcpy(&value, bytes + at, sizeof value);
     if (value != 0 && value != NCCL_CONFIG_UNDEF_INT)
       return refuse(ncclInvalidArgument,
-                    "config has %zu bytes and sets something at byte %zu, of which this library does not "
-                    "know (up to NCCL 2.32, %zu bytes): leave it undefined",
+                    "config has %zu bytes and sets something at byte %zu, but this library knows only the "
+                    "fields of NCCL 2.32, which are %zu bytes: leave it undefined",
                     size, at, sizeof(ncclConfig_t));
   }
   return ncclSuccess;

@@ -34,8 +34,9 @@ Status setUniform(const CallSpec& spec, const Caller& caller, BufferRules& rules
   size_t total_bytes = 0;
   if (__builtin_mul_overflow(spec.count, blocks * rules.element_bytes, &total_bytes) ||
       total_bytes > PTRDIFF_MAX)
-    return makeStatus(Code::kInvalidArgument, "count is %zu: %zu blocks of so many %s do not fit into memory",
-                      spec.count, blocks, dataTypeName(spec.type));
+    return makeStatus(Code::kInvalidArgument,
+                      "count is %zu: %zu blocks of that many %s do not fit into memory", spec.count, blocks,
+                      dataTypeName(spec.type));
   const Contract contract = contractOf(spec.collective);
   const size_t block_bytes = spec.count * rules.element_bytes;
   rules.send_bytes = blocksIn(contract.in, spec.collective, caller.ranks) * block_bytes;

@@ -21,8 +21,8 @@ Result<int> ReductionOps::add(const PreMulSum& op) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (live_.size() >= kMaxReductionOps)
     return makeStatus(Code::kInvalidUsage,
-                      "%zu reduction operations are alive; that is the limit: give back with "
-                      "horingRedOpDestroy what is not used any more",
+                      "%zu reduction operations exist, which is the limit: release unused ones with "
+                      "horingRedOpDestroy",
                       live_.size());
   int number = nextNumber();
   while (!live_.emplace(number, op).second) number = nextNumber();

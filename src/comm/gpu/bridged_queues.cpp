@@ -58,10 +58,10 @@ Result<BridgedQueues::Made> BridgedQueues::queue(Use use, bool by_adapters) {
       return Made{made, MemoryOf::kGpu};
     }
     if (!std::exchange(said_, true))
-      log_.info(
-          "gpu",
-          "adapters move some of what kernels send from pinned memory, for the %zu MiB of the GPU are full",
-          kGpuBytes >> 20);
+      log_.info("gpu",
+                "adapters move some messages of kernels from pinned memory, since the %zu MiB of GPU memory "
+                "for them are full",
+                kGpuBytes >> 20);
   }
   HORING_ASSIGN(const cuda::Queue made, cuda::makeQueue(shape_, pinned, pinned));
   return Made{made, MemoryOf::kHost};

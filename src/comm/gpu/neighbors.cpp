@@ -133,11 +133,11 @@ void GpuNeighbors::listen(const TransportReach& opened, const Log& log) {
     if (hasArrived(peer)) {
       heard_.insert(peer);
     } else {
-      log.warn("gpu",
-               "hosts carry messages of kernels between ranks %d and %d, for what that one's GPU writes into "
-               "this one's "
-               "does not arrive (if it wrote at all, which its log tells), %s",
-               rank_, peer, CudaDevice::kDroppedWrites);
+      log.warn(
+          "gpu",
+          "hosts carry messages of kernels between ranks %d and %d, since writes of rank %d's GPU to rank "
+          "%d's do not arrive (if it wrote at all, see its log), %s",
+          rank_, peer, peer, rank_, CudaDevice::kDroppedWrites);
     }
   }
 }

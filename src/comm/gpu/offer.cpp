@@ -52,8 +52,8 @@ Result<GpuOffer> decodeGpuOffer(std::span<const std::byte> bytes, int from) {
   if (reader.complete()) return offer;
   return makeStatus(
       Code::kRemoteError,
-      "what rank %d says about its GPU cannot be read: every rank must call the same collectives "
-      "in the same order, and all buffers of a call be on GPUs or none",
+      "the message of rank %d about its GPU is malformed: every rank must call the same collectives "
+      "in the same order, and the buffers of a call must all be on GPUs or all in host memory",
       from);
 }
 

@@ -195,9 +195,9 @@ Status GpuProxy::bind(Carried& each, const Lane& lane) const {
                  : each.incoming.emplace_back(lane.end, link.receiver(lane.channel), lane.slots).isInPlace();
   if (is_in_place || lane.slots == MemoryOf::kHost) return {};
   return makeStatus(Code::kSystemError,
-                    "kernels of rank %d have what they exchange with rank %d in GPU memory, for RDMA, and %s "
-                    "took its place: mend RDMA (the log tells why), or set HORING_IB_REGISTERED_MB=0, and "
-                    "they have it in memory of the host",
+                    "kernels of rank %d keep their messages with rank %d in GPU memory, for RDMA, and %s "
+                    "took its place: repair RDMA (the log says why it failed), or set "
+                    "HORING_IB_REGISTERED_MB=0, which keeps them in host memory",
                     options_.rank, lane.peer, link.describe().c_str());
 }
 

@@ -68,8 +68,8 @@ Status ProcessMemory::read(int32_t position, std::byte* to, const std::byte* fro
   if (error == EFAULT)
     return makeStatus(
         Code::kRemoteError,
-        "the input of rank %d (process %d), or the output here, is not all memory: was one freed, "
-        "or is it shorter than the count says?",
+        "the input of rank %d (process %d), or this rank's output, is not entirely mapped memory: was "
+        "one freed, or is one shorter than its count says?",
         rank, process);
   return systemError(
       error,

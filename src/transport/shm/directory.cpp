@@ -251,8 +251,8 @@ Result<Fd> openShmMemory(const std::string& path) {
   }
   return makeStatus(
       Code::kRemoteError,
-      "%s is full, and %s, where a peer has its memory instead, cannot be reached from here: that "
-      "takes a process that lives, of the same user, in the same PID namespace. Enlarge the directory "
+      "%s is full, and %s, where a peer has its memory instead, cannot be reached from here: the "
+      "process must be running, of the same user, in the same PID namespace. Enlarge the directory "
       "(docker run --shm-size=1g, or mount -o remount,size=1G %s), or name another (HORING_SHM_DIR)",
       folderOf(path).c_str(), target.c_str(), folderOf(path).c_str());
 }

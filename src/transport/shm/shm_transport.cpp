@@ -114,11 +114,10 @@ bool ShmTransport::canReach(std::span<const std::byte> peer_address) const {
   if (!address) return false;
   const bool has_room = self_.address.has_room && address->has_room;
   if (!has_room && address->pid_namespace != self_.address.pid_namespace) {
-    log_.info(
-        "shm",
-        "%s has less room than %llu MiB, and rank %d, in another PID namespace, could not reach what lies "
-        "elsewhere",
-        self_.directory.c_str(), static_cast<unsigned long long>(kRoomBytes >> 20), address->rank);
+    log_.info("shm",
+              "%s has less room than %llu MiB, and rank %d, in another PID namespace, could not reach memory "
+              "outside it",
+              self_.directory.c_str(), static_cast<unsigned long long>(kRoomBytes >> 20), address->rank);
     return false;
   }
   const Result<ShmPeer> peer = ShmPeer::open(self_.directory, self_.address, *address);
