@@ -28,6 +28,7 @@ class NowhereSender final : public Sender {
 class NowhereReceiver final : public Receiver {
  public:
   const Message* tryPeek() override { return nullptr; }
+  bool hasMessage() const override { return false; }
   void release() override {}
   bool flushed() const override { return true; }
   LandingReceiver* landings() override { return nullptr; }

@@ -78,6 +78,8 @@ class Receiver {
   virtual ~Receiver() = default;
   // The oldest message, or nullptr while none has arrived. Does not consume it.
   virtual const Message* tryPeek() = 0;
+  // Whether a message has arrived. Unlike tryPeek(), no error where the peer has left and nothing more will come.
+  virtual bool hasMessage() const = 0;
   // Consumes the message that tryPeek() showed and returns its credit.
   virtual void release() = 0;
   // True when all released credits have been sent (see Sender::flushed).

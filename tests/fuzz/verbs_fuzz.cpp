@@ -67,6 +67,7 @@ class ScriptedControl final : public Link {
       all.message_ = {oldest.bytes.data(), static_cast<uint32_t>(oldest.bytes.size()), oldest.word};
       return &all.message_;
     }
+    bool hasMessage() const override { return !all.words_.empty(); }
     void release() override { all.words_.pop_front(); }
     bool flushed() const override { return true; }
     LandingReceiver* landings() override { return nullptr; }

@@ -74,6 +74,7 @@ class Connection {
   struct ReceivingEnd final : Receiver, LandingReceiver {
     explicit ReceivingEnd(Connection& c) : connection(c) {}
     const Message* tryPeek() override { return connection.tryPeek(); }
+    bool hasMessage() const override { return connection.arrived_ > connection.released_; }
     void release() override { connection.release(); }
     bool flushed() const override;
     bool tryLand(const Landing& landing) override { return connection.tryLand(landing); }

@@ -274,7 +274,12 @@ TEST_P(LinkContract, DeliversWhatWasSentBeforeThePeerLeft) {
   ASSERT_TRUE(ranks.pumpUntil([&] { return theirs->sender(0).flushed(); }));
   ranks.destroy(1);
   for (int i = 0; i < 50; ++i) ranks.pump();
-  for (uint64_t i = 0; i < kSmall.slots; ++i) expectPattern(ranks, link->receiver(0), 200, i);
+  for (uint64_t i = 0; i < kSmall.slots; ++i) {
+    EXPECT_TRUE(ranks.pumpUntil([&] { return link->receiver(0).hasMessage(); }));
+    expectPattern(ranks, link->receiver(0), 200, i);
+  }
+  EXPECT_FALSE(link->receiver(0).hasMessage());
+  EXPECT_TRUE(link->status().ok()) << "to ask is no error: " << link->status().toString();
 }
 
 TEST_P(LinkContract, TellsThatThePeerHasLeftAndFailsOnceMoreIsAskedOfIt) {
@@ -286,6 +291,7 @@ TEST_P(LinkContract, TellsThatThePeerHasLeftAndFailsOnceMoreIsAskedOfIt) {
   EXPECT_FALSE(link->departed());
   ranks.destroy(1);
   EXPECT_TRUE(ranks.pumpUntil([&] { return link->departed(); }));
+  EXPECT_FALSE(link->receiver(0).hasMessage());
   EXPECT_TRUE(link->status().ok()) << link->status().toString();
   EXPECT_EQ(link->receiver(0).tryPeek(), nullptr);
   EXPECT_EQ(link->status().code(), Code::kRemoteError);

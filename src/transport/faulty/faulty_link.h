@@ -129,6 +129,7 @@ class FaultyReceiver final : public Receiver,
         landing_delay_(state->random(channel, 3), state->plan.max_landing_delay_polls) {}
 
   const Message* tryPeek() override { return show(0, state_->cut() ? nullptr : inner_->tryPeek()); }
+  bool hasMessage() const override { return !state_->cut() && inner_->hasMessage(); }
   void release() override;
   bool flushed() const override { return state_->cut() || inner_->flushed(); }
 

@@ -156,6 +156,11 @@ class SlotReceiver final : public Receiver {
     if (shown_) return &message_;
     return look() ? show() : nullptr;
   }
+  bool hasMessage() const override {
+    // acquire: as in look().
+    return shown_ ||
+           reinterpret_cast<const SlotHeader*>(slot_)->sequence.load(std::memory_order_acquire) == tail_ + 1;
+  }
   void release() override {
     HORING_CHECK(shown_);
     shown_ = false;

@@ -137,6 +137,10 @@ const Message* SocketReceiver::tryPeekAhead(uint64_t ahead) {
   return &message_;
 }
 
+bool SocketReceiver::hasMessage() const {
+  return state_[released_ % state_.size()].state == SlotState::kFull;
+}
+
 void SocketReceiver::release() {
   Slot& slot = state_[released_ % state_.size()];
   HORING_CHECK(slot.state == SlotState::kFull);

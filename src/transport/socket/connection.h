@@ -84,6 +84,7 @@ class SocketReceiver final : public Receiver, public LandingReceiver, public Cal
   SocketReceiver(SocketLink& link, int channel, std::byte* slots);
 
   const Message* tryPeek() override { return tryPeekAhead(0); }
+  bool hasMessage() const override;
   void release() override;
   bool flushed() const override;
   bool useSlots(std::span<std::byte> memory, MemoryOf of) override;

@@ -109,6 +109,7 @@ class VerbsReceiver final : public Receiver,
   VerbsReceiver(VerbsLink& link, uint32_t channel, const QueueShape& shape, std::byte* slots);
 
   const Message* tryPeek() override { return tryPeekAhead(0); }
+  bool hasMessage() const override { return state_[released_ % state_.size()].full; }
   const Message* tryPeekAhead(uint64_t ahead) override;
   bool useSlots(std::span<std::byte> memory, MemoryOf of) override;
   void release() override;
