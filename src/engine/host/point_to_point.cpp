@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/host/fold.h"
+#include "engine/host/message_tag.h"
 
 namespace horing {
 
@@ -13,26 +14,19 @@ namespace {
 
 // Slots that one flow may fill or empty before the next flow's turn.
 constexpr int kTurn = 4;
-constexpr uint64_t kSizeMask = (uint64_t{1} << 40) - 1;
 
-// What both ends of a pair know about a message: its number and its size, so that a receiver can name the difference.
-Tag messageTag(uint64_t number, size_t bytes) {
-  return number << 40 | (bytes & kSizeMask);
-}
-
-// Precedes a tagged message, in a slot whose own tag has kHeaderMark for a size.
+// Precedes a tagged message, in a slot of its own.
 struct MessageHeader {
   uint64_t tag;
   uint64_t bytes;
 };
-constexpr uint64_t kHeaderMark = kSizeMask;
 
 }  // namespace
 
 Result<std::vector<OwnMessage>> ownMessages(int rank, std::span<const Transfer> transfers) {
   std::vector<const Transfer*> sends, receives;
   for (const Transfer& transfer : transfers)
-    if (transfer.peer == rank)
+    if (transfer.peer == rank && !transfer.isOneSided())
       (transfer.direction == Transfer::Direction::kSend ? sends : receives).push_back(&transfer);
   if (sends.size() != receives.size())
     return makeStatus(
@@ -56,15 +50,16 @@ PointToPoint::PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnect
       connections_(connections),
       sent_(static_cast<size_t>(ranks)),
       received_(static_cast<size_t>(ranks)),
-      inbox_(rank) {}
+      inbox_(rank),
+      signals_(ranks) {}
 
 Status PointToPoint::begin(std::span<const Transfer> transfers) {
-  status_ = {};
+  HORING_TRY(status_);
   // A message that is being put aside continues.
-  std::erase_if(flows_, [](const Flow& flow) { return flow.finished(); });
+  std::erase_if(flows_, [this](const Flow& flow) { return flow.finished() && isIdle(flow); });
   HORING_TRY(copyToSelf(transfers));
   for (const Transfer& transfer : transfers)
-    if (transfer.peer != rank_) add(transfer);
+    if (transfer.peer != rank_ || transfer.isOneSided()) add(transfer);
   beginCopies();
   settled_ = open_ == 0;
   return {};
@@ -94,6 +89,7 @@ uint64_t PointToPoint::takeFinished() {
 
 void PointToPoint::add(const Transfer& transfer) {
   ++open_;
+  if (transfer.isOneSided()) return addOneSided(transfer);
   if (transfer.tag && transfer.direction == Transfer::Direction::kReceive) return receiveWithTag(transfer);
   flowOf(transfer.peer, transfer.direction).transfers.push_back(transfer);
 }
@@ -185,6 +181,10 @@ bool PointToPoint::tryStage(Flow& flow) {
   switch (stage) {
     case Stage::kHeader:
       done = sends(flow) ? trySendHeader(flow) : tryReceiveHeader(flow);
+      if (done && flow.transfers[flow.current].target && flow.transfers[flow.current].bytes == 0) {
+        passOn(flow, 0);  // the header is all of it
+        return true;
+      }
       break;
     case Stage::kLanding:
       done = tryTellLanding(flow);
@@ -201,7 +201,7 @@ bool PointToPoint::tryStage(Flow& flow) {
 
 // The first stage from there on that the message has. Both ends agree whether there is a landing, and an announcement.
 inline PointToPoint::Stage PointToPoint::stageOf(const Flow& flow) const {
-  const bool has_header = sends(flow) ? flow.transfers[flow.current].tag.has_value() : flow.finished();
+  const bool has_header = sends(flow) ? flow.transfers[flow.current].goesBeside() : flow.finished();
   if (flow.stage == Stage::kHeader && has_header) return Stage::kHeader;
   if (flow.stage == Stage::kData || !lands(flow)) return Stage::kData;
   if (flow.stage <= Stage::kLanding && !sends(flow)) return Stage::kLanding;
@@ -213,7 +213,7 @@ inline PointToPoint::Stage PointToPoint::stageOf(const Flow& flow) const {
 inline bool PointToPoint::isPlain(const Flow& flow) const {
   if (flow.finished()) return false;
   const Transfer& transfer = flow.transfers[flow.current];
-  return transfer.bytes < kInPlaceBytes && !transfer.tag;
+  return transfer.bytes < kInPlaceBytes && !transfer.goesBeside();
 }
 
 inline bool PointToPoint::lands(const Flow& flow) const {
@@ -225,19 +225,27 @@ inline Tag PointToPoint::tagOf(const Flow& flow) const {
   return messageTag(sends(flow) ? sent_[peer] : received_[peer], flow.transfers[flow.current].bytes);
 }
 
+bool PointToPoint::postHeader(const Flow& flow, std::span<const std::byte> header, uint64_t mark) {
+  const SendEnd::Piece piece = flow.send.tryAcquire(header.size(), false, nullptr);
+  if (!piece) return false;
+  std::memcpy(piece.room, header.data(), header.size());
+  flow.send.post(piece, header.size(), messageTag(sent_[static_cast<size_t>(flow.peer)], mark));
+  return true;
+}
+
 bool PointToPoint::trySendHeader(const Flow& flow) {
   const Transfer& transfer = flow.transfers[flow.current];
+  if (transfer.target) return trySendPutHeader(flow);
   const MessageHeader header{*transfer.tag, transfer.bytes};
-  const SendEnd::Piece piece = flow.send.tryAcquire(sizeof header, false, nullptr);
-  if (!piece) return false;
-  std::memcpy(piece.room, &header, sizeof header);
-  flow.send.post(piece, sizeof header, messageTag(sent_[static_cast<size_t>(flow.peer)], kHeaderMark));
-  return true;
+  return postHeader(flow, std::as_bytes(std::span(&header, 1)), kHeaderMark);
 }
 
 // No message is being received from the peer.
 bool PointToPoint::tryReceiveHeader(Flow& flow) {
+  if (!awaitsHeader(flow) && !flow.receiver->hasMessage()) return false;
   const Message* message = flow.receiver->tryPeek();
+  if (message && message->tag == messageTag(received_[static_cast<size_t>(flow.peer)], kPutMark))
+    return tryReceivePut(flow, *message);
   MessageHeader header{};
   // An untagged message waits for an untagged receive.
   if (!message || message->bytes != sizeof header ||
@@ -361,6 +369,7 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
   }
   flow.offset = 0;
   flow.stage = Stage::kHeader;
+  if (transfer.target && !sends(flow)) return noteSignal(flow.peer);
   if (!transfer.tag || sends(flow)) return noteThrough(flow, transfer);
   if (const std::optional<Transfer> receive = inbox_.complete(transfer)) noteThrough(flow, *receive);
 }
@@ -437,12 +446,15 @@ PeerWaits PointToPoint::waits() const {
 
 // The flows that must act for incomplete messages.
 std::vector<int32_t> PointToPoint::peersOf(Transfer::Direction direction) const {
-  std::vector<int32_t> ranks =
-      direction == Transfer::Direction::kReceive ? inbox_.waitsFor() : std::vector<int32_t>();
+  const bool receives = direction == Transfer::Direction::kReceive;
+  std::vector<int32_t> ranks = receives ? inbox_.waitsFor() : std::vector<int32_t>();
+  const auto add = [&ranks](int32_t peer) {
+    if (std::find(ranks.begin(), ranks.end(), peer) == ranks.end()) ranks.push_back(peer);
+  };
   for (const Flow& flow : flows_)
-    if (flow.awaitsPeer() && flow.direction == direction &&
-        std::find(ranks.begin(), ranks.end(), flow.peer) == ranks.end())
-      ranks.push_back(flow.peer);
+    if (flow.awaitsPeer() && flow.direction == direction) add(flow.peer);
+  if (receives)
+    for (const int32_t peer : signals_.waitsFor()) add(peer);
   return ranks;
 }
 
@@ -457,9 +469,10 @@ Pause PointToPoint::pause() const {
 
 Status PointToPoint::overdue(int64_t timeout_ms) const {
   return makeStatus(Code::kTimeout,
-                    "rank %d: a group of sends and receives did not complete within %lld ms "
+                    "rank %d: a group of %s did not complete within %lld ms "
                     "(HORING_TIMEOUT_MS): %s. A rank that is waited for is stopped, or never made this call",
-                    rank_, static_cast<long long>(timeout_ms), describe().c_str());
+                    rank_, listens_ ? "messages" : "sends and receives", static_cast<long long>(timeout_ms),
+                    describe().c_str());
 }
 
 std::string PointToPoint::describe() const {
@@ -473,8 +486,8 @@ std::string PointToPoint::describe() const {
     if (const size_t more = flow.transfers.size() - flow.current - 1; more > 0)
       text += formatString(" and %zu more messages", more);
   }
-  if (const std::string waiting = inbox_.describe(); !waiting.empty())
-    text += (text.empty() ? "" : "; ") + waiting;
+  for (const std::string& waiting : {inbox_.describe(), signals_.describe()})
+    if (!waiting.empty()) text += (text.empty() ? "" : "; ") + waiting;
   return text.empty() ? "all messages are through; some are not handed over yet" : text;
 }
 

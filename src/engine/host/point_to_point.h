@@ -6,7 +6,7 @@
 // no pair waits for another.
 //
 // Tagged messages are in the same queues, each behind a header with its tag and size. They may be added while others are in
-// progress; each call of them has a ticket.
+// progress; each call of them has a ticket. So are puts and signals, whose headers name a place in a window of the receiver.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -19,7 +19,9 @@
 #include "engine/host/inbox.h"
 #include "engine/host/memory_copier.h"
 #include "engine/host/send_end.h"
+#include "engine/host/signals.h"
 #include "engine/host/transfer.h"
+#include "engine/host/windows.h"
 #include "transport/landings.h"
 #include "transport/lent_memory.h"
 #include "transport/transport.h"
@@ -55,9 +57,17 @@ class PointToPoint final : public Driven {
   void join(std::span<const Transfer> transfers, uint64_t ticket);
   // Returns the ticket of a completed call, each once; 0: none.
   uint64_t takeFinished();
+
+  // From here on every poll() takes what these ranks put and signal. A put that leaves its window is an error of status().
+  void listen(std::span<const int> peers);
+  bool listens() const { return listens_; }
+  void openWindow(uint64_t window, std::byte* memory, size_t bytes) { windows_.open(window, memory, bytes); }
+  // Its memory is not written any more. kInvalidUsage, which status() keeps: a put into it is arriving.
+  Status closeWindow(uint64_t window);
+
   bool poll() override;
   bool done() const override;
-  // kInvalidUsage when a peer's message and its receive have different sizes; or the error of a copier.
+  // kInvalidUsage when a peer's message and its receive have different sizes, or its put leaves the window; or the error of a copier.
   const Status& status() const override { return status_; }
   // Its text: "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
   Obstacle obstacle() const override;
@@ -106,11 +116,19 @@ class PointToPoint final : public Driven {
   Status copyToSelf(std::span<const Transfer> transfers);
   void add(const Transfer& transfer);
   void receiveWithTag(const Transfer& receive);
+  // Puts, signals and waits for them: puts.cpp.
+  void addOneSided(const Transfer& transfer);
+  bool trySendPutHeader(const Flow& flow);
+  bool tryReceivePut(Flow& flow, const Message& header);
+  Status refusePut(int from, const PutTarget& target, uint64_t bytes) const;
+  void noteSignal(int from);
   Flow& flowOf(int peer, Transfer::Direction direction);
   // Nothing is left to do for it, even after an event of its peer.
   bool isIdle(const Flow& flow) const {
-    return flow.finished() && (sends(flow) || !inbox_.awaits(flow.peer));
+    return flow.finished() && (sends(flow) || !(listens_ || inbox_.awaits(flow.peer)));
   }
+  // Something waits for the next message, so that it is an error if none can come.
+  bool awaitsHeader(const Flow& flow) const { return inbox_.awaits(flow.peer) || signals_.awaits(flow.peer); }
   bool advance(Flow& flow);
   bool sends(const Flow& flow) const { return flow.direction == Transfer::Direction::kSend; }
   bool settle();
@@ -121,6 +139,7 @@ class PointToPoint final : public Driven {
   Stage stageOf(const Flow& flow) const;
   bool isPlain(const Flow& flow) const;
   bool lands(const Flow& flow) const;
+  bool postHeader(const Flow& flow, std::span<const std::byte> header, uint64_t mark);
   bool trySendHeader(const Flow& flow);
   bool tryReceiveHeader(Flow& flow);
   bool tryTellLanding(const Flow& flow);
@@ -146,6 +165,9 @@ class PointToPoint final : public Driven {
   std::vector<uint64_t> sent_, received_;
   std::vector<Flow> flows_;
   Inbox inbox_;
+  Windows windows_;
+  Signals signals_;
+  bool listens_ = false;
   std::map<uint64_t, Ticket> tickets_;
   std::vector<uint64_t> through_;       // completed calls whose tickets were not taken yet
   std::vector<MemoryCopier*> copiers_;  // of this group's transfers, each once

@@ -8,6 +8,12 @@
 
 namespace horing {
 
+// Where the data of a put go: into a window of the peer.
+struct PutTarget {
+  uint64_t window = 0;  // number; 0: none, for a signal alone, which has no data
+  uint64_t offset = 0;  // bytes
+};
+
 // Buffers belong to the caller and must stay until the message is complete.
 struct Transfer {
   enum class Direction : uint8_t { kSend, kReceive };
@@ -22,8 +28,15 @@ struct Transfer {
   // Tagged sends and receives match by it (message_matcher.h); untagged ones by the order of their calls.
   std::optional<uint64_t> tag;
   int* source = nullptr;  // where a tagged receive writes the sender's rank; null: nowhere
-  uint64_t ticket = 0;    // of its call (PointToPoint::join); 0: none
-  uint64_t kept = 0;      // number of a message that the inbox puts aside; 0: none
+  // One-sided. kSend: a put, which signals the peer when its data are there. kReceive: a put that arrives.
+  std::optional<PutTarget> target;
+  uint64_t signals = 0;  // kReceive, without data: waits for so many signals of the peer
+  uint64_t ticket = 0;   // of its call (PointToPoint::join); 0: none
+  uint64_t kept = 0;     // number of a message that the inbox puts aside; 0: none
+
+  bool isOneSided() const { return target || signals > 0; }
+  // Whether it progresses beside other operations, and completes by itself.
+  bool goesBeside() const { return tag || isOneSided(); }
 };
 
 }  // namespace horing

@@ -1,0 +1,99 @@
+// Puts, signals and waits for them: messages that name a place in a window of the receiver, and are taken whatever the receiver does.
+#include <cinttypes>
+#include <cstring>
+
+#include "engine/host/message_tag.h"
+#include "engine/host/point_to_point.h"
+
+namespace horing {
+
+namespace {
+
+// Precedes the data of a put, in a slot of its own; a signal is nothing else.
+struct PutHeader {
+  uint64_t window;
+  uint64_t offset;
+  uint64_t bytes;
+};
+
+}  // namespace
+
+void PointToPoint::listen(std::span<const int> peers) {
+  listens_ = true;
+  for (const int peer : peers)
+    if (peer != rank_) flowOf(peer, Transfer::Direction::kReceive);
+}
+
+Status PointToPoint::closeWindow(uint64_t window) {
+  windows_.close(window);
+  for (const Flow& flow : flows_) {
+    if (sends(flow) || flow.finished() || !status_.ok()) continue;
+    const Transfer& arriving = flow.transfers[flow.current];
+    if (!arriving.target || arriving.target->window != window) continue;
+    status_ =
+        makeStatus(Code::kInvalidUsage,
+                   "rank %d deregisters a window while a put of rank %d arrives in it, %zu of %zu bytes so "
+                   "far: wait for the signals of all puts into a window first",
+                   rank_, flow.peer, flow.offset, arriving.bytes);
+  }
+  return status_;
+}
+
+void PointToPoint::addOneSided(const Transfer& transfer) {
+  if (transfer.signals > 0) {
+    listen({&transfer.peer, 1});
+    signals_.post(transfer);
+    if (const std::optional<Transfer> served = signals_.takeServed(transfer.peer)) noteThrough({}, *served);
+    return;
+  }
+  if (transfer.peer != rank_) return flowOf(transfer.peer, transfer.direction).transfers.push_back(transfer);
+  std::byte* const place = windows_.find(*transfer.target, transfer.bytes);
+  if (transfer.bytes > 0 && !place) {
+    status_ = refusePut(rank_, *transfer.target, transfer.bytes);
+    return;
+  }
+  if (transfer.bytes > 0) std::memmove(place, transfer.input, transfer.bytes);
+  noteThrough({}, transfer);
+  noteSignal(rank_);
+}
+
+bool PointToPoint::trySendPutHeader(const Flow& flow) {
+  const Transfer& put = flow.transfers[flow.current];
+  const PutHeader header{put.target->window, put.target->offset, put.bytes};
+  return postHeader(flow, std::as_bytes(std::span(&header, 1)), kPutMark);
+}
+
+bool PointToPoint::tryReceivePut(Flow& flow, const Message& message) {
+  PutHeader header{};
+  if (message.bytes == sizeof header) std::memcpy(&header, message.data, sizeof header);
+  const PutTarget target{header.window, header.offset};
+  const bool is_signal = header.window == 0 && header.offset == 0 && header.bytes == 0;
+  std::byte* const place = windows_.find(target, header.bytes);
+  if (message.bytes != sizeof header || (!is_signal && !place)) {
+    if (status_.ok()) status_ = refusePut(flow.peer, target, header.bytes);
+    return false;
+  }
+  flow.receiver->release();
+  flow.transfers.push_back({.direction = Transfer::Direction::kReceive,
+                            .peer = flow.peer,
+                            .output = place,
+                            .bytes = static_cast<size_t>(header.bytes),
+                            .target = target});
+  return true;
+}
+
+Status PointToPoint::refusePut(int from, const PutTarget& target, uint64_t bytes) const {
+  return makeStatus(Code::kInvalidUsage,
+                    "rank %d does not take a put of rank %d, %" PRIu64 " bytes to offset %" PRIu64
+                    " of window %" PRIu64
+                    ": that is not in a window that is registered here. A window is deregistered when the "
+                    "signals of all puts into it have been waited for",
+                    rank_, from, bytes, target.offset, target.window);
+}
+
+void PointToPoint::noteSignal(int from) {
+  signals_.arrive(from);
+  while (const std::optional<Transfer> served = signals_.takeServed(from)) noteThrough({}, *served);
+}
+
+}  // namespace horing

@@ -1,0 +1,178 @@
+// Puts, signals and waits for them, of several ranks in one thread.
+#include <algorithm>
+
+#include "point_to_point_ranks.h"
+
+namespace horing {
+namespace {
+
+Transfer putTo(int peer, const std::vector<std::byte>& data, PutTarget target) {
+  Transfer put = sendTo(peer, data);
+  put.target = target;
+  return put;
+}
+Transfer signalTo(int peer) {
+  return {.peer = peer, .target = PutTarget()};
+}
+Transfer waitFor(int peer, uint64_t signals) {
+  return {.direction = Transfer::Direction::kReceive, .peer = peer, .signals = signals};
+}
+
+constexpr uint64_t kWindow = 7;
+constexpr size_t kWindowBytes = 20'000, kMargin = 64;
+constexpr std::byte kUntouched{0x5a};
+
+// Rank 1 has a window, with a margin around it that nothing may touch.
+class Puts : public PointToPointRanks {
+ protected:
+  void makeWithWindow(int ranks) {
+    make(ranks);
+    rank(1).openWindow(kWindow, memory_.data() + kMargin, kWindowBytes);
+    const std::vector<int> peers{0, 2};
+    rank(1).listen(std::span(peers).first(static_cast<size_t>(ranks - 1)));
+  }
+  std::byte* window() { return memory_.data() + kMargin; }
+  bool isUntouched() const {
+    return std::all_of(memory_.begin(), memory_.end(), [](std::byte byte) { return byte == kUntouched; });
+  }
+  void pollAll() {
+    for (int i = 0; i < 40; ++i) {
+      rank(0).poll();
+      rank(1).poll();
+    }
+  }
+
+ private:
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kWindowBytes + 2 * kMargin, kUntouched);
+};
+
+TEST_F(Puts, ArriveAtARankThatMakesNoCallForThem) {
+  makeWithWindow(2);
+  uint64_t offset = 3;
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{10'000}}) {
+    const auto data = pattern(bytes, static_cast<int>(bytes));
+    ASSERT_TRUE(rank(1).begin({}).ok()) << "what else a rank does is no matter";
+    ASSERT_TRUE(rank(0).begin(std::vector{putTo(1, data, {kWindow, offset})}).ok());
+    ASSERT_TRUE(run()) << bytes << ": " << rank(0).obstacle().text;
+    ASSERT_TRUE(rank(1).begin(std::vector{waitFor(0, 1)}).ok());
+    ASSERT_TRUE(run()) << rank(1).obstacle().text;
+    EXPECT_TRUE(std::equal(data.begin(), data.end(), window() + offset)) << bytes;
+    offset += bytes;
+  }
+  EXPECT_EQ(window()[2], kUntouched);
+  EXPECT_EQ(window()[offset], kUntouched);
+}
+
+TEST_F(Puts, FillAWindowToItsEnd) {
+  makeWithWindow(2);
+  const auto data = pattern(kWindowBytes, 1);
+  ASSERT_TRUE(rank(0).begin(std::vector{putTo(1, data, {kWindow, 0})}).ok());
+  ASSERT_TRUE(rank(1).begin(std::vector{waitFor(0, 1)}).ok());
+  ASSERT_TRUE(run());
+  EXPECT_TRUE(std::equal(data.begin(), data.end(), window()));
+}
+
+// Headers as a rank with damaged memory, or one that knows an older window, would send them.
+TEST_F(Puts, WriteNothingOutsideOfAnOpenWindow) {
+  struct Bad {
+    PutTarget target;
+    size_t bytes;
+  };
+  for (const Bad& bad :
+       {Bad{{kWindow + 1, 0}, 8}, Bad{{0, 0}, 8}, Bad{{0, 8}, 0}, Bad{{kWindow, 0}, kWindowBytes + 1},
+        Bad{{kWindow, kWindowBytes - 7}, 8}, Bad{{kWindow, kWindowBytes + 1}, 0},
+        Bad{{kWindow, UINT64_MAX - 3}, 8}, Bad{{kWindow, uint64_t{1} << 63}, 8}}) {
+    makeWithWindow(2);
+    const auto data = pattern(bad.bytes, 1);
+    ASSERT_TRUE(rank(0).begin(std::vector{putTo(1, data, bad.target)}).ok());
+    pollAll();
+    const Status& status = rank(1).status();
+    EXPECT_EQ(status.code(), Code::kInvalidUsage) << bad.target.window << " + " << bad.target.offset;
+    EXPECT_NE(status.message().find("rank 1 does not take a put of rank 0"), std::string::npos)
+        << status.message();
+    EXPECT_TRUE(isUntouched()) << bad.target.window << " + " << bad.target.offset;
+    EXPECT_FALSE(rank(1).begin({}).ok()) << "the error stays";
+    clear();
+  }
+}
+
+TEST_F(Puts, AreNotWrittenAfterTheirWindowWasClosed) {
+  makeWithWindow(2);
+  const auto data = pattern(5000, 1);
+  ASSERT_TRUE(rank(0).begin(std::vector{putTo(1, data, {kWindow, 0})}).ok());
+  rank(0).poll();
+  ASSERT_TRUE(rank(1).closeWindow(kWindow).ok()) << "nothing of it has been taken";
+  pollAll();
+  EXPECT_EQ(rank(1).status().code(), Code::kInvalidUsage);
+  EXPECT_TRUE(isUntouched());
+}
+
+TEST_F(Puts, AreAnErrorWhereTheirWindowIsClosedHalfway) {
+  makeWithWindow(2);
+  const auto data = pattern(5000, 1);
+  ASSERT_TRUE(rank(0).begin(std::vector{putTo(1, data, {kWindow, 0})}).ok());
+  rank(0).poll();
+  rank(1).poll();
+  const Status closed = rank(1).closeWindow(kWindow);
+  EXPECT_EQ(closed.code(), Code::kInvalidUsage);
+  EXPECT_NE(closed.message().find("a put of rank 0 arrives in it, 512 of 5000 bytes"), std::string::npos)
+      << closed.message();
+}
+
+TEST_F(Puts, PassMessagesWithTags) {
+  makeWithWindow(2);
+  const auto tagged = pattern(700, 1), data = pattern(900, 2);
+  Transfer send = sendTo(1, tagged);
+  send.tag = 5;
+  ASSERT_TRUE(rank(0).begin(std::vector{send, putTo(1, data, {kWindow, 0})}).ok());
+  ASSERT_TRUE(rank(1).begin(std::vector{waitFor(0, 1)}).ok());
+  ASSERT_TRUE(run()) << rank(1).obstacle().text;
+  EXPECT_TRUE(std::equal(data.begin(), data.end(), window()));
+  std::vector<std::byte> received(700);
+  Transfer receive = receiveFrom(0, received);
+  receive.tag = 5;
+  ASSERT_TRUE(rank(1).begin(std::vector{receive}).ok());
+  ASSERT_TRUE(run());
+  EXPECT_EQ(received, tagged);
+}
+
+TEST_F(Puts, SignalOnceEach) {
+  makeWithWindow(3);
+  ASSERT_TRUE(rank(0).begin(std::vector{signalTo(1), signalTo(1), signalTo(1)}).ok());
+  ASSERT_TRUE(rank(1).begin(std::vector{waitFor(0, 2), waitFor(0, 2), waitFor(2, 1)}).ok());
+  EXPECT_FALSE(run());
+  EXPECT_TRUE(rank(0).done());
+  EXPECT_FALSE(rank(1).done());
+  EXPECT_EQ(rank(1).obstacle().text, "1 of 2 signals from rank 0; 0 of 1 signals from rank 2");
+  EXPECT_EQ(rank(1).obstacle().ranks, (std::vector<int32_t>{0, 2}));
+  ASSERT_TRUE(rank(2).begin(std::vector{signalTo(1)}).ok());
+  EXPECT_FALSE(run());
+  ASSERT_TRUE(rank(0).begin(std::vector{signalTo(1)}).ok());
+  EXPECT_TRUE(run()) << rank(1).obstacle().text;
+}
+
+TEST_F(Puts, ReachTheirOwnRank) {
+  makeWithWindow(2);
+  const auto data = pattern(3000, 1);
+  ASSERT_TRUE(rank(1).begin(std::vector{putTo(1, data, {kWindow, 10}), waitFor(1, 2), signalTo(1)}).ok());
+  EXPECT_TRUE(rank(1).done()) << rank(1).obstacle().text;
+  EXPECT_TRUE(std::equal(data.begin(), data.end(), window() + 10));
+}
+
+TEST_F(Puts, CompleteTheirTickets) {
+  makeWithWindow(2);
+  const auto data = pattern(3000, 1);
+  rank(1).join(std::vector{waitFor(0, 1)}, 11);
+  rank(1).join(std::vector{waitFor(0, 1), signalTo(1)}, 12);
+  rank(0).join(std::vector{putTo(1, data, {kWindow, 0})}, 21);
+  pollAll();
+  EXPECT_EQ(rank(0).takeFinished(), 21u);
+  EXPECT_EQ(rank(1).takeFinished(), 11u);
+  EXPECT_EQ(rank(1).takeFinished(), 0u);
+  rank(0).join(std::vector{signalTo(1)}, 22);
+  pollAll();
+  EXPECT_EQ(rank(1).takeFinished(), 12u);
+}
+
+}  // namespace
+}  // namespace horing
