@@ -28,6 +28,7 @@
 #include "horing/groups.h"
 #include "horing/memory.h"
 #include "horing/messages.h"
+#include "horing/one_sided.h"
 #include "horing/reductions.h"
 #include "horing/streams.h"
 #include "horing/types.h"

@@ -43,6 +43,14 @@ Status setOperation(Call& call, horingComm_t comm, horingRedOp_t number) {
                     static_cast<int>(number));
 }
 
+Result<size_t> bytesOf(size_t count, horingDataType_t type) {
+  HORING_TRY(checkType(static_cast<DataType>(type)));
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(count, dataTypeBytes(static_cast<DataType>(type)), &bytes))
+    return makeStatus(Code::kInvalidArgument, "count is %zu: so many elements do not fit into memory", count);
+  return bytes;
+}
+
 namespace {
 
 // Whether the caller runs the collective now, without waiting: then the communicator checks the arguments, by the rules that it has cached.
@@ -77,14 +85,18 @@ horingStream_t unlessLegacy(horingStream_t stream) {
 
 // Marks a command whose buffers are on a GPU, and binds the communicator to the GPU.
 Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream, const CudaDriver& driver) {
+  if (isOneSided(command)) {
+    for (const Transfer& transfer : command.transfers())
+      if (transfer.bytes > 0) HORING_TRY(checkHostReaches("localbuff", transfer.input));
+    return {};
+  }
   const Where where{comm->communicator->membership().rank(), isOwnStream(stream) ? nullptr : stream,
                     comm->queue->gpuOfCommands()};
   HORING_ASSIGN(const std::optional<GpuBuffers> there, gpuBuffersOf(command, driver, where));
   Call* const call = command.call();
   if (!there) return call ? checkHostReaches("the scalar of op", call->factor_at) : Status();
   const auto transfers = command.transfers();
-  if (std::any_of(transfers.begin(), transfers.end(),
-                  [](const Transfer& transfer) { return transfer.tag.has_value(); }))
+  if (goesBeside(command))
     return makeStatus(
         Code::kInvalidUsage,
         "a message with a tag is in memory of a GPU: expected memory of the host, or horingSend "

@@ -25,6 +25,9 @@ Status setOperation(Call& call, horingComm_t comm, horingRedOp_t op);
 // The number of each position's block; null: the rank.
 Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order);
 
+// The bytes of the elements of a message.
+Result<size_t> bytesOf(size_t count, horingDataType_t type);
+
 // Checks the arguments and launches the command.
 Status issue(horingComm_t comm, Command&& command, horingStream_t stream);
 inline Status issue(horingComm_t comm, const Call& call, horingStream_t stream) {

@@ -61,17 +61,61 @@ bool isBlocking(const Pending& pending) {
   return pending.streams.size() == 1 && !pending.streams.front();
 }
 
+// Adds the transfers of one command to another of the same communicator.
+void append(Pending& to, const Pending& added) {
+  auto& transfers = std::get<ExchangeCommand>(to.command.work).transfers;
+  const auto more = added.command.transfers();
+  transfers.insert(transfers.end(), more.begin(), more.end());
+  auto& pinned = to.command.pinned;
+  pinned.insert(pinned.end(), added.command.pinned.begin(), added.command.pinned.end());
+  // A driver can copy host memory, too.
+  to.command.on_gpu |= added.command.on_gpu;
+  const horingStream_t stream = added.streams.front();
+  if (std::find(to.streams.begin(), to.streams.end(), stream) == to.streams.end())
+    to.streams.push_back(stream);
+}
+
+// One-sided operations of a communicator keep their order: puts and signals without a wait between them become one exchange, as do waits.
+// What precedes the first wait needs no other call of this group, and comes where it was called; the first wait and what follows come last,
+// since another rank may signal after it has met the rest of this group.
+class OneSidedOperations {
+ public:
+  void add(Pending pending, std::vector<Pending>& commands) {
+    const auto isOfComm = [&](const Pending& other) { return other.comm == pending.comm; };
+    const bool waits = waitsForSignals(pending);
+    const bool is_last = waits || std::any_of(last_.begin(), last_.end(), isOfComm);
+    std::vector<Pending>& place = is_last ? last_ : commands;
+    const auto before = std::find_if(place.rbegin(), place.rend(), isOfComm);
+    const bool joins =
+        before != place.rend() && isOneSided(before->command) && waitsForSignals(*before) == waits;
+    if (joins) return append(*before, pending);
+    place.push_back(std::move(pending));
+  }
+  std::vector<Pending>& last() { return last_; }
+
+ private:
+  static bool waitsForSignals(const Pending& pending) {
+    return pending.command.transfers().front().signals > 0;
+  }
+  std::vector<Pending> last_;
+};
+
 // The sends and receives of one communicator become one exchange, on all their streams, so that all progress at once. On every rank it
-// comes after the communicator's collectives; the exchange of messages with tags, which have separate links, comes last.
+// comes after the communicator's collectives; the exchange of messages with tags, which have separate links, comes last of these.
 Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
   std::vector<Pending> merged, exchanges;
+  OneSidedOperations one_sided;
   for (Pending& pending : commands) {
+    if (isOneSided(pending.command)) {
+      one_sided.add(std::move(pending), merged);
+      continue;
+    }
     if (!pending.command.isExchange()) {
       merged.push_back(std::move(pending));
       continue;
     }
     const auto same = std::find_if(exchanges.begin(), exchanges.end(), [&](const Pending& other) {
-      return other.comm == pending.comm && hasTagsOnly(other.command) == hasTagsOnly(pending.command);
+      return other.comm == pending.comm && goesBeside(other.command) == goesBeside(pending.command);
     });
     if (same == exchanges.end()) {
       exchanges.push_back(std::move(pending));
@@ -82,20 +126,12 @@ Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
           Code::kInvalidUsage,
           "a group has sends or receives of one communicator on a stream of CUDA and others on none, "
           "or on one of horingStreamCreate: they go together, so issue all on streams of one kind");
-    const auto added = pending.command.transfers();
-    auto& transfers = std::get<ExchangeCommand>(same->command.work).transfers;
-    transfers.insert(transfers.end(), added.begin(), added.end());
-    auto& pinned = same->command.pinned;
-    pinned.insert(pinned.end(), pending.command.pinned.begin(), pending.command.pinned.end());
-    // A driver can copy host memory, too.
-    same->command.on_gpu |= pending.command.on_gpu;
-    const horingStream_t stream = pending.streams.front();
-    if (std::find(same->streams.begin(), same->streams.end(), stream) == same->streams.end())
-      same->streams.push_back(stream);
+    append(*same, pending);
   }
   std::stable_partition(exchanges.begin(), exchanges.end(),
-                        [](const Pending& pending) { return !hasTagsOnly(pending.command); });
+                        [](const Pending& pending) { return !goesBeside(pending.command); });
   std::move(exchanges.begin(), exchanges.end(), std::back_inserter(merged));
+  std::move(one_sided.last().begin(), one_sided.last().end(), std::back_inserter(merged));
   return merged;
 }
 

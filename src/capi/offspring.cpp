@@ -282,9 +282,9 @@ Status suspendOrKeep(horingComm_t comm, int flags) {
   if (flags != HORING_SUSPEND_MEM)
     return makeStatus(Code::kInvalidArgument, "flags is %d: expected HORING_SUSPEND_MEM", flags);
   if (comm->registrations > 0)
-    return makeStatus(
-        Code::kInvalidUsage,
-        "buffers are registered with comm: expected horingCommDeregister before horingCommSuspend");
+    return makeStatus(Code::kInvalidUsage,
+                      "buffers are registered with comm, or windows: expected horingCommDeregister and "
+                      "horingCommWindowDeregister before horingCommSuspend");
   HORING_ASSIGN(const ChildSettings settings, settingsOf(comm, nullptr));
   if (!groupIsOpen()) return suspendNow(comm, settings);
   addInitToGroup([=] { return suspendNow(comm, settings); }, {comm, nullptr});

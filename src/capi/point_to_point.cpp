@@ -1,6 +1,5 @@
 // Send and receive of include/horing/horing.h.
 #include "capi/calls.h"
-#include "comm/calls/arguments.h"
 
 namespace horing {
 
@@ -8,9 +7,7 @@ namespace {
 
 Status issueTransfer(horingComm_t comm, Transfer transfer, size_t count, horingDataType_t type,
                      horingStream_t stream) {
-  HORING_TRY(checkType(static_cast<DataType>(type)));
-  if (__builtin_mul_overflow(count, dataTypeBytes(static_cast<DataType>(type)), &transfer.bytes))
-    return makeStatus(Code::kInvalidArgument, "count is %zu: so many elements do not fit into memory", count);
+  HORING_ASSIGN(transfer.bytes, bytesOf(count, type));
   return issue(comm, Command(ExchangeCommand{{transfer}}), stream);
 }
 

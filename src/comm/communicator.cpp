@@ -188,10 +188,11 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   const ExclusiveUse exclusive = guard_->enter();
   if (!exclusive.owns()) return guard_->occupied();
   HORING_TRY(guard_->mayBegin());
-  PairMessages& messages = transfers.front().tag ? *tagged_messages_ : *messages_;
+  PairMessages& messages = transfers.front().goesBeside() ? *tagged_messages_ : *messages_;
   const LinkSet links = messages.linksOf(transfers);
-  // Nothing is sent yet: an error here does not stick.
-  HORING_TRY(messages.operation().begin(transfers));
+  // Nothing is sent yet: an error here does not stick, unless it is of a put that has arrived.
+  if (const Status begun = messages.operation().begin(transfers); !begun.ok())
+    return messages.operation().status().ok() ? begun : guard_->fail(begun);
   Status status = connector_->begin(links);
   if (status.ok() && !connector_->established(links)) noteMemory();
   guard_->calls().beginExchange();

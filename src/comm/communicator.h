@@ -19,6 +19,7 @@
 #include "comm/progress/pair_messages.h"
 #include "comm/progress/progress.h"
 #include "comm/reach/reach.h"
+#include "comm/reach/registered_windows.h"
 #include "selection/selection.h"
 #include "sim/machine_model.h"
 
@@ -64,6 +65,14 @@ class Communicator {
   // make their calls in the same order. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
                                                         std::string_view what = {});
+  // Lets the other ranks put into this memory of the host; null: memory that they cannot put into. Returns the handle of a window, null if
+  // they cannot put into the memory of some rank. Collective, as allGather(). Errors stick.
+  Result<void*> openWindow(std::byte* memory, size_t bytes);
+  // Ends a window here: takes the puts that have arrived, then the memory is written no more. Not collective. kInvalidUsage, which sticks:
+  // a put into it is arriving.
+  Status closeWindow(const void* handle);
+  // Any thread.
+  const RegisteredWindows& windows() const { return windows_; }
   // As Membership::meet(), while no call runs.
   Result<Membership::Meeting> meet(std::span<const int> members);
 
@@ -113,6 +122,12 @@ class Communicator {
   Status runByBestPath(PreparedCall& prepared, const Call& call, const CallContext& context, bool asks);
   Status driveToEnd(const PlannedOperation& planned, const CallContext& context);
   Status connect(PlannedOperation& planned, const CallContext& context);
+  // The steps of openWindow(). listenToAll: begins links to all ranks, and takes their puts. agreeOnWindow: the sizes on all ranks.
+  Status listenToAll(const Window& window, size_t bytes);
+  Result<std::vector<uint64_t>> agreeOnWindow(const Window& window, size_t bytes);
+  Status connectAll();
+  LinkSet linksToAll() const;
+  Status close(const Window& window);
   void sayGoodbye();
   // Called by the thread inside.
   void noteMemory() const;
@@ -126,7 +141,9 @@ class Communicator {
   std::unique_ptr<Reach> reach_;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<PairMessages> messages_;
-  std::unique_ptr<PairMessages> tagged_messages_;
+  std::unique_ptr<PairMessages> tagged_messages_;  // also puts and signals
+  RegisteredWindows windows_;
+  uint64_t last_window_ = 0;
   std::unique_ptr<Progress> progress_;
   Choices choices_;
   std::unique_ptr<Selector> selector_;

@@ -142,11 +142,14 @@ Status checkTransfer(const Transfer& transfer, int rank, int ranks) {
   if (transfer.tag && (transfer.peer == rank || ranks == 1))
     return makeStatus(Code::kInvalidArgument,
                       "rank %d would exchange a message with a tag with itself: expected another rank", rank);
+  if (transfer.signals > 0) return {};
   if (transfer.bytes > PTRDIFF_MAX)
     return makeStatus(Code::kInvalidArgument, "count: %zu bytes do not fit into memory", transfer.bytes);
   if (transfer.bytes > 0 && !(sends ? static_cast<const void*>(transfer.input) : transfer.output))
     return makeStatus(Code::kInvalidArgument, "%s is NULL and count is not 0",
-                      sends ? "sendbuff" : "recvbuff");
+                      transfer.target ? "localbuff"
+                      : sends         ? "sendbuff"
+                                      : "recvbuff");
   return {};
 }
 

@@ -51,10 +51,15 @@ bool hasCopier(const Command& command) {
                      [](const Transfer& transfer) { return transfer.copier != nullptr; });
 }
 
-bool hasTagsOnly(const Command& command) {
+bool goesBeside(const Command& command) {
   const auto transfers = command.transfers();
   return !transfers.empty() && std::all_of(transfers.begin(), transfers.end(),
-                                           [](const Transfer& transfer) { return transfer.tag.has_value(); });
+                                           [](const Transfer& transfer) { return transfer.goesBeside(); });
+}
+
+bool isOneSided(const Command& command) {
+  const auto transfers = command.transfers();
+  return !transfers.empty() && transfers.front().isOneSided();
 }
 
 bool movesNothing(const Command& command) {

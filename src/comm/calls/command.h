@@ -83,8 +83,10 @@ struct CommandBuffer {
 std::vector<CommandBuffer> buffersOf(const Command& command, int rank);
 // Whether some data is in memory that only a GPU can access, and moves by a copier or in place (comm/gpu/staged_pieces.h).
 bool hasCopier(const Command& command);
-// Whether the command consists of messages with tags only, all in host memory.
-bool hasTagsOnly(const Command& command);
+// Whether the command consists only of messages that progress beside other operations (Transfer::goesBeside), all in host memory.
+bool goesBeside(const Command& command);
+// Whether the command is puts and signals, or waits for signals.
+bool isOneSided(const Command& command);
 // Whether the command moves nothing on any rank; then the other ranks need not make the call.
 bool movesNothing(const Command& command);
 

@@ -22,6 +22,13 @@ constexpr int kBriefBlockMs = 2;
 constexpr std::chrono::microseconds kCopyNap{20};
 constexpr int64_t kNeverMs = INT64_MAX / 4'000'000;
 
+// Whether a rank with windows has messages that wait for room at their peers.
+bool putsWait(const PointToPoint& messages) {
+  if (!messages.listens()) return false;
+  const PeerWaits waits = messages.waits();
+  return std::ranges::any_of(waits.all(), &PeerWait::for_room);
+}
+
 }  // namespace
 
 Progress::Progress(const Parts& parts, const TaggedExchange::Parts& tagged, WaitPolicy policy)
@@ -50,6 +57,11 @@ Status Progress::drive(const Drive& drive) {
         progressed = beside->poll() || progressed;
         HORING_TRY(beside->status());
       }
+    }
+    PointToPoint& messages = tagged_parts_.messages;
+    if (messages.listens() && &operation != &messages) [[unlikely]] {
+      progressed = takePuts() || progressed;
+      HORING_TRY(messages.status());
     }
     if (const Status& own = operation.status(); !own.ok()) [[unlikely]] {
       const bool others_disagree = own.code() == Code::kInvalidUsage;
@@ -105,9 +117,13 @@ void Progress::countWaits(const PeerWaits& waits, int64_t now_ns) {
 Status Progress::checkOnIt(const Drive& drive, TaggedExchange* beside, int64_t now_ns) {
   const Driven& operation = drive.operation;
   HORING_TRY(lookAround());
-  if (operation.tellsOthers())
+  if (operation.tellsOthers()) {
     parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns),
                                  [&] { return obstacleOf(operation, now_ns); });
+  } else if (putsWait(tagged_parts_.messages)) {
+    // Names nobody, so that it is no part of a circle: targets that are asked take the puts.
+    parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns), [] { return Obstacle(); });
+  }
   if (beside && beside->deadline().passed()) {
     CallLog& calls = parts_.guard.calls();
     calls.beginExchange();
@@ -165,7 +181,7 @@ Status Progress::sleep(Driven& operation, TaggedExchange* beside, int timeout_ms
   connector.beginWait(all);
   Status status = connector.progress(all);
   const bool is_idle = status.ok() && !operation.poll() && !operation.done() &&
-                       !(beside && beside != &operation && beside->poll());
+                       !(beside && beside != &operation && beside->poll()) && !takePuts();
   if (is_idle) {
     const PeerWaits waits = waitsOf(operation);
     const int64_t asleep_ns = parts_.clock.nowNs();
@@ -192,7 +208,10 @@ void Progress::driveForOthers() {
   connector.beginWait(all);
   // A failed link reports its error to the next call; so does a lack of memory.
   [[maybe_unused]] const Status moved = withoutExceptions([&]() -> Status {
-    for (int round = 0; round < kServiceRounds; ++round) HORING_TRY(connector.progress(all));
+    for (int round = 0; round < kServiceRounds; ++round) {
+      HORING_TRY(connector.progress(all));
+      takePuts();
+    }
     return {};
   });
   connector.endWait(all);

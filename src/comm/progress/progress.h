@@ -47,7 +47,7 @@ class Progress {
   // As Guard::news(); stops to wait for a rendezvous that has closed.
   Status lookAround();
   // Between calls no thread drives the transports, so lost messages are not sent again and broken connections are not
-  // re-established. A rank that is asked because other ranks wait does that here.
+  // re-established, nor are puts taken. A rank that is asked because other ranks wait does that here.
   void driveForOthers();
 
   // When drive() last looked at the clock.
@@ -59,8 +59,11 @@ class Progress {
   // Messages with tags that this thread drives beside another operation, or null. Opens them when there are some.
   Result<TaggedExchange*> messagesBeside();
   uint32_t transportsOf(const Drive& drive) const {
-    return drive.transports | (tagged_ ? tagged_->transports() : 0);
+    return drive.transports | (tagged_ ? tagged_->transports() : 0) |
+           (tagged_parts_.messages.listens() ? parts_.connector.allTransports() : 0);
   }
+  // Puts and signals of other ranks that have arrived, if this rank listens. True if there was any progress.
+  bool takePuts() { return tagged_parts_.messages.listens() && tagged_parts_.messages.poll(); }
   Status checkOnIt(const Drive& drive, TaggedExchange* beside, int64_t now_ns);
   PeerWaits waitsOf(const Driven& operation) const;
   void countWaits(const PeerWaits& waits, int64_t now_ns);

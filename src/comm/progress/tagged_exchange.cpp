@@ -40,6 +40,7 @@ Status TaggedExchange::connect(std::span<const Transfer> transfers) {
       links.peers.push_back(peer);
   };
   for (const Transfer& transfer : transfers) {
+    if (transfer.peer == parts_.rank) continue;  // a put or a signal
     if (transfer.peer != kAnyRank) {
       add(links_, transfer.peer);
       add(all_links_, transfer.peer);

@@ -215,7 +215,7 @@ Status CommandQueue::carryOutOnHost(const Command& command) {
 
 Status CommandQueue::run(Command& command) {
   if (!hasThread()) return carryOut(command);
-  if (!command.on_gpu && (hasTagsOnly(command) || hasMessagesUnderWay())) {
+  if (!command.on_gpu && (goesBeside(command) || hasMessagesUnderWay())) {
     // Does not wait for messages with tags: they may wait for the caller's next call.
     Stream stream;
     Stream* const streams[] = {&stream};
@@ -270,7 +270,7 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
     lock.unlock();
     return command.taken == Taken::kSome ? communicator_.breakOff(started) : started;
   }
-  if (hasTagsOnly(command) && !tagged_calls_) {
+  if (goesBeside(command) && !tagged_calls_) {
     auto calls = std::make_unique<TaggedCalls>(*this);
     HORING_TRY(calls->status());
     tagged_calls_ = std::move(calls);

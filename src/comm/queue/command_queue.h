@@ -95,8 +95,8 @@ class CommandQueue {
     std::optional<StagedOperation> staged;  // for CUDA streams, instead of `command`
     uint64_t ticket = 0;                    // of messages with tags in flight
 
-    // Whether it has only messages with tags, which progress beside other operations.
-    bool isMessage() const { return !staged && hasTagsOnly(command); }
+    // Whether it has only messages that progress beside other operations.
+    bool isMessage() const { return !staged && goesBeside(command); }
   };
   using Entries = std::list<Entry>;
   class TaggedCalls;

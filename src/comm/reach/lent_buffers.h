@@ -29,6 +29,11 @@ class LentBuffers {
   void lendOrdinary(uint32_t transports, void* buffer, size_t bytes, uint64_t ticket = 0);
   // Lends the memory of a message: registered memory, or any host memory that is received into.
   void lendTransfer(uint32_t transports, const Transfer& transfer, uint64_t ticket = 0);
+  // Lends memory that other ranks put into, until its ticket is taken back.
+  void lendWindow(uint32_t transports, std::byte* memory, size_t bytes, uint64_t ticket) {
+    lendRegistered(transports, memory, ticket);
+    lendOrdinary(transports, memory, bytes, ticket);
+  }
   // Takes the buffers back when the call has ended. `failed`: messages in flight must not access them any more.
   void takeBack(bool failed, uint64_t ticket);
   // The same for all calls.

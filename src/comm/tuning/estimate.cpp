@@ -95,6 +95,7 @@ Estimate transfersTime(const Communicator& communicator, std::span<const Transfe
 }  // namespace
 
 Result<Estimate> estimate(const Communicator& communicator, const Command& command, bool explains) {
+  if (command.isTask()) return Estimate();
   if (command.isExchange()) return transfersTime(communicator, command.transfers());
   if (command.entries().empty()) return collectiveTime(communicator, *command.call(), explains);
   Estimate sum;

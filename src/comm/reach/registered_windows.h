@@ -1,0 +1,62 @@
+#pragma once
+// The windows that ranks registered with a communicator, by handle.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/auth.h"
+#include "base/status.h"
+
+namespace horing {
+
+// A value.
+struct Window {
+  uint64_t number = 0;  // the same on every rank, from 1
+  std::byte* memory = nullptr;
+  std::vector<uint64_t> bytes{};  // by rank
+};
+
+inline constexpr size_t kMaxWindows = 65536;  // of one communicator
+
+// Thread safe. A handle is a random number, never dereferenced: a stale or foreign handle is detected.
+class RegisteredWindows {
+ public:
+  // Returns a new handle, not null.
+  void* add(Window window) {
+    const std::lock_guard lock(mutex_);
+    uint64_t handle = 0;
+    while (handle == 0 || live_.contains(handle)) randomBytes(std::as_writable_bytes(std::span(&handle, 1)));
+    live_.emplace(handle, std::make_shared<const Window>(std::move(window)));
+    return reinterpret_cast<void*>(static_cast<uintptr_t>(handle));
+  }
+  Result<std::shared_ptr<const Window>> find(const void* handle) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = live_.find(reinterpret_cast<uintptr_t>(handle));
+    if (found != live_.end()) return found->second;
+    return makeStatus(Code::kInvalidArgument,
+                      "%p is not a window of this communicator: expected what horingCommWindowRegister gave, "
+                      "before horingCommWindowDeregister",
+                      handle);
+  }
+  // Returns the removed window.
+  Result<std::shared_ptr<const Window>> remove(const void* handle) {
+    HORING_ASSIGN(std::shared_ptr<const Window> found, find(handle));
+    const std::lock_guard lock(mutex_);
+    live_.erase(reinterpret_cast<uintptr_t>(handle));
+    return found;
+  }
+  bool isFull() const {
+    const std::lock_guard lock(mutex_);
+    return live_.size() >= kMaxWindows;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<const Window>> live_;  // by handle
+};
+
+}  // namespace horing
