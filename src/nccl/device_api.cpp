@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nccl/current_gpu.h"
 #include "nccl/face.h"
 
 using namespace horing::nccl;
@@ -46,6 +47,7 @@ NCCL_FACE(ncclResult_t, CommQueryProperties, (ncclComm_t comm, ncclCommPropertie
   known.nRanks = all.nRanks;
   known.nLsaTeams = all.nRanks;
   known.nvmlDev = -1;
+  known.hostRmaSupport = !CurrentGpu::find();  // windows are in memory of the host
   if (const ncclResult_t asked = answer(horingCommCuDevice(own(comm), &known.cudaDev)); asked != ncclSuccess)
     return asked;
   const size_t size = std::min(props->size, sizeof known);

@@ -5,6 +5,7 @@
 
 #include "clients.h"
 #include "fake_cuda/fake_gpu.h"
+#include "nccl_device.h"
 
 namespace {
 
@@ -56,6 +57,39 @@ TEST(NcclGpu, MemoryIsTheCurrentGpusOnceThereIsADriver) {
   cuda.fail("cuMemAlloc", 2);
   EXPECT_TRUE(refuses(ncclMemAlloc(&memory, 4096), ncclUnhandledCudaError, "no 4096 bytes"));
   cuda.fail(nullptr, 0);
+}
+
+TEST(NcclGpu, WindowsAreInMemoryOfTheHost) {
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  const std::vector<ncclComm_t> comms = meet(2);
+  onEveryRank(2, [&](int rank) {
+    const ncclComm_t comm = comms[static_cast<size_t>(rank)];
+    const CurrentGpu current(cuda, rank);
+    ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+    EXPECT_NCCL(ncclCommQueryProperties(comm, &properties));
+    EXPECT_FALSE(properties.hostRmaSupport);
+    std::vector<float> on_host(8, -1);
+    const GpuVector<float> on_gpu(cuda, rank, std::vector<float>(8, 1));
+    // One rank's on a GPU is enough.
+    void* const mixed = rank == 0 ? static_cast<void*>(on_gpu.data()) : on_host.data();
+    ncclWindow_t window = reinterpret_cast<ncclWindow_t>(&on_host);
+    EXPECT_NCCL(ncclCommWindowRegister(comm, mixed, 32, &window, NCCL_WIN_COLL_SYMMETRIC));
+    EXPECT_EQ(window, nullptr);
+    EXPECT_NCCL(ncclCommWindowDeregister(comm, window));
+    EXPECT_NCCL(ncclCommWindowRegister(comm, on_host.data(), 32, &window, NCCL_WIN_COLL_SYMMETRIC));
+    ASSERT_NE(window, nullptr);
+    EXPECT_TRUE(
+        refuses(ncclPutSignal(on_gpu.data(), 8, ncclFloat, 1 - rank, window, 0, 0, 0, 0, comm, nullptr),
+                ncclInvalidUsage, "is memory of GPU"));
+    const std::vector<float> sent(8, static_cast<float>(rank));
+    EXPECT_NCCL(ncclPutSignal(sent.data(), 8, ncclFloat, 1 - rank, window, 0, 0, 0, 0, comm, nullptr));
+    ncclWaitSignalDesc_t wait = {1, 1 - rank, 0, 0};
+    EXPECT_NCCL(ncclWaitSignal(1, &wait, comm, nullptr));
+    EXPECT_EQ(on_host, std::vector<float>(8, static_cast<float>(1 - rank)));
+    EXPECT_NCCL(ncclCommWindowDeregister(comm, window));
+  });
+  destroyAll(comms);
 }
 
 // As with NCCL: on memory of a GPU NULL is the default stream of CUDA.

@@ -35,6 +35,37 @@ class NcclOperations : public testing::TestWithParam<bool> {
   std::vector<ncclComm_t> comms_;
 };
 
+// Each rank puts to all ranks in one group, and waits for all in it.
+TEST_P(NcclOperations, PutIntoWindows) {
+  onEveryRank(kRanks, [&](int rank) {
+    std::vector<float> own = ofRank(rank), all(kCount * kRanks, -1);
+    ncclWindow_t window = nullptr;
+    void* pointer = nullptr;
+    ASSERT_NCCL(ncclCommWindowRegister(of(rank), all.data(), all.size() * sizeof(float), &window,
+                                       NCCL_WIN_COLL_SYMMETRIC));
+    ASSERT_NE(window, nullptr);
+    EXPECT_NCCL(ncclWinGetUserPtr(of(rank), window, &pointer));
+    EXPECT_EQ(pointer, all.data());
+    std::vector<ncclWaitSignalDesc_t> waits;
+    for (int peer = 0; peer < kRanks; ++peer) waits.push_back({2, peer, 0, 0});
+    ASSERT_NCCL(ncclGroupStart());
+    for (int peer = 0; peer < kRanks; ++peer) {
+      EXPECT_NCCL(ncclPutSignal(own.data(), kCount, ncclFloat, peer, window,
+                                static_cast<size_t>(rank) * kCount * sizeof(float), 0, 0, 0, of(rank),
+                                nullptr));
+      EXPECT_NCCL(ncclSignal(peer, 0, 0, 0, of(rank), nullptr));
+    }
+    EXPECT_NCCL(ncclWaitSignal(kRanks, waits.data(), of(rank), nullptr));
+    ASSERT_NCCL(ncclGroupEnd());
+    for (int peer = 0; peer < kRanks; ++peer) {
+      const float* const part = all.data() + static_cast<size_t>(peer) * kCount;
+      EXPECT_EQ(std::vector<float>(part, part + kCount), ofRank(peer));
+    }
+    EXPECT_NCCL(ncclCommWindowDeregister(of(rank), window));
+    EXPECT_NCCL(ncclCommWindowDeregister(of(rank), nullptr));
+  });
+}
+
 TEST_P(NcclOperations, GiveWhatTheirNamesSay) {
   onEveryRank(kRanks, [&](int rank) {
     const std::vector<float> own = ofRank(rank);
