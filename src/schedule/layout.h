@@ -73,6 +73,8 @@ class Layout {
   // Whether the blocks differ in size. A rank may then know only the sizes of the blocks that it exchanges.
   bool isUneven() const { return extent_.uneven; }
 
+  // Whether groups or their shares differ in size, and so do chunks.
+  bool chunksDiffer() const { return rails() || shares_; }
   // Only if the blocks have one size.
   size_t largestChunk() const {
     const size_t whole = std::min(chunk_, extent_.count);
@@ -208,13 +210,22 @@ struct Slicing {
     const size_t least = std::min(most, smallest_slice / element_bytes);
     const size_t wanted = quotientUp(largest_chunk, slicesWanted(collective, quotientUp(largest_chunk, most),
                                                                  static_cast<size_t>(window)));
-    const size_t aligned = wanted + (64 - wanted % 64) % 64;
-    return {std::clamp(aligned, least, most)};
+    return {std::clamp(alignedUp(wanted), least, most)};
   }
 
   // If blocks differ in size, no rank knows the largest, so a slice is a slot. The size of the block, which both ends of a connection know,
   // gives the number of slices.
   static Slicing fixed(size_t element_bytes, size_t slot_bytes) { return {slot_bytes / element_bytes}; }
+
+  // Of one chunk, where they differ in size: a smaller one has about as many slices as the largest, so that a window moves the same part of
+  // every chunk. Otherwise a rank with several small chunks would hold up the others in the first windows, and do nothing in the last ones.
+  Slicing ofChunk(const Layout& layout, size_t chunk_count, size_t element_bytes) const {
+    if (layout.isUneven() || !layout.chunksDiffer()) return *this;
+    const auto slices = static_cast<size_t>(slicesOf(layout.largestChunk()));
+    const size_t least = std::min(slice_elements, kSmallestSlice / element_bytes);
+    return {
+        std::clamp(alignedUp(quotientUp(chunk_count, std::max<size_t>(slices, 1))), least, slice_elements)};
+  }
 
   constexpr int64_t slicesOf(size_t chunk_count) const {
     return static_cast<int64_t>(quotientUp(chunk_count, slice_elements));
@@ -227,6 +238,7 @@ struct Slicing {
   }
 
  private:
+  static size_t alignedUp(size_t elements) { return elements + (64 - elements % 64) % 64; }
   static size_t slicesWanted(Collective collective, size_t slots, size_t window) {
     if (collective == Collective::kBroadcast || collective == Collective::kReduce) return kSlicesWanted;
     return slots > window ? quotientUp(slots, window) * window

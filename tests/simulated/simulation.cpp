@@ -46,7 +46,7 @@ Work workOf(const CollectiveCall& call, int32_t position, const PlanSettings& se
   for (const Lane& lane : schedule.lanes)
     for (StepCursor cursor(lane, schedule.grid); !cursor.done(); cursor.next()) {
       const size_t count = layout.count(cursor.chunk());
-      const size_t slices = (count + slicing.slice_elements - 1) / slicing.slice_elements;
+      const auto slices = static_cast<size_t>(slicing.ofChunk(layout, count, element_bytes).slicesOf(count));
       work.steps += slices;
       if (cursor.step().send_to >= 0) work.messages += slices;
     }

@@ -145,7 +145,9 @@ void HostOperation::layOutSignal(CallStep& step) const {
 
 void HostOperation::layOutData(CallStep& step, const Step& from, int32_t chunk, bool is_large) const {
   step.count = layout_.count(chunk);
-  step.slices = slicing_.slicesOf(step.count);
+  const Slicing slicing = slicing_.ofChunk(layout_, step.count, element_bytes_);
+  step.slice_elements = static_cast<uint32_t>(slicing.slice_elements);
+  step.slices = slicing.slicesOf(step.count);
   step.input_bytes = layout_.inputOffset(chunk) * element_bytes_;
   step.output_bytes = layout_.outputOffset(chunk) * element_bytes_;
   if (keepsOut(from.keep))
@@ -291,8 +293,8 @@ bool HostOperation::tellLanding(LandingReceiver& receiver, const Arrival& arriva
   const CallStep& step = *arrival.step;
   const int64_t end = std::min<int64_t>(begin + plan_.settings().window, step.slices);
   if (end <= begin) return true;
-  const ElementRange first = slicing_.range(step.count, begin);
-  const ElementRange last = slicing_.range(step.count, end - 1);
+  const ElementRange first = step.slicing().range(step.count, begin);
+  const ElementRange last = step.slicing().range(step.count, end - 1);
   // A message without a landing may have no output.
   std::byte* const memory = arrival.in_output && input_lasts_
                                 ? call_.output + step.output_bytes + first.offset * element_bytes_
@@ -352,7 +354,7 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
 }
 
 inline HostOperation::Slice HostOperation::sliceOf(const LaneState& lane) const {
-  const ElementRange range = slicing_.range(lane.step->count, lane.slice);
+  const ElementRange range = lane.step->slicing().range(lane.step->count, lane.slice);
   return {.offset = range.offset * element_bytes_,
           .count = range.count,
           .bytes = range.count * element_bytes_,

@@ -79,6 +79,8 @@ class HostOperation final : public Driven {
     Keeps keeps = Keeps::kNowhere;
     Sends sends = Sends::kNothing;
     Lasting lasting = Lasting::kNone;
+    uint32_t slice_elements = 1;
+    Slicing slicing() const { return {slice_elements}; }
   };
   static_assert(sizeof(CallStep) == 128);
   // The slice of a step that is being tried.
