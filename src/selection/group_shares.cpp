@@ -13,18 +13,24 @@ namespace {
 constexpr int64_t kFullRate = 1000;
 constexpr double kEqualRates = 1.2;
 
-// In 1 / kFullRate of the largest. Differences of a fifth are noise, or no reason to give a group less.
+// In 1 / kFullRate of the largest.
 std::vector<int64_t> countedRates(std::span<const double> rates) {
   const double most = *std::max_element(rates.begin(), rates.end());
   std::vector<int64_t> counted(rates.size());
-  std::transform(rates.begin(), rates.end(), counted.begin(), [&](double rate) -> int64_t {
-    if (rate * kEqualRates >= most) return kFullRate;
-    return std::max<int64_t>(std::llround(rate * kFullRate / most), 1);
-  });
+  std::transform(rates.begin(), rates.end(), counted.begin(),
+                 [&](double rate) { return std::max<int64_t>(std::llround(rate * kFullRate / most), 1); });
   return counted;
 }
 
 }  // namespace
+
+std::vector<double> withoutNoise(std::span<const double> rates) {
+  std::vector<double> certain(rates.begin(), rates.end());
+  const double most = rates.empty() ? 0 : *std::max_element(rates.begin(), rates.end());
+  for (double& rate : certain)
+    if (rate * kEqualRates >= most) rate = most;
+  return certain;
+}
 
 Shares sharesByRate(std::span<const double> rates) {
   if (rates.size() <= 2) return {};
@@ -41,14 +47,13 @@ Shares sharesByRate(std::span<const double> rates) {
     sum -= slowest;
     --left;
   }
-  std::vector<int32_t> parts(rates.size());
-  std::transform(counted.begin(), counted.end(), parts.begin(), [&](int64_t rate) {
-    const int64_t share = std::max<int64_t>((others + left) * rate - sum, 0);
-    return static_cast<int32_t>(share * Shares::kWhole / (sum * others));
-  });
-  // Rounding leaves something over.
-  *std::max_element(parts.begin(), parts.end()) +=
-      Shares::kWhole - std::accumulate(parts.begin(), parts.end(), 0);
+  std::vector<int32_t> parts;
+  int64_t shares = 0;  // of the groups so far: each part is rounded to where the next one begins
+  for (const int64_t rate : counted) {
+    const int64_t before = shares * Shares::kWhole / (sum * others);
+    shares += std::max<int64_t>((others + left) * rate - sum, 0);
+    parts.push_back(static_cast<int32_t>(shares * Shares::kWhole / (sum * others) - before));
+  }
   return Shares(std::move(parts));
 }
 

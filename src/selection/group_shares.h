@@ -10,13 +10,16 @@
 // no algorithm beats. The other groups divide the vector by the same rule. So an all-reduce takes max(D / least b, 2(M-1)D / (sum of b)),
 // where a ring takes 2(M-1)D / (M least b).
 #include <span>
+#include <vector>
 
 #include "schedule/shares.h"
 
 namespace horing {
 
-// Rates are in any one unit and above 0. Rates of at least 1/1.2 of the largest count as the largest. Empty if all do, or there are
-// fewer than three groups: then equal shares are as good.
+// Rates are in any one unit and above 0. Empty if they are equal, or there are fewer than three groups: then equal shares are as good.
 Shares sharesByRate(std::span<const double> rates);
+
+// Measured rates: those of at least 1/1.2 of the largest count as the largest. A smaller difference is noise, or no reason for other shares.
+std::vector<double> withoutNoise(std::span<const double> rates);
 
 }  // namespace horing

@@ -28,7 +28,7 @@ JobShape jobOn(const MachineModel& machine);
 
 // The factor by which two predictions must differ to tell which is faster (bench/sim/README.md). Inside a node the model underestimates
 // caches; between nodes, the scheduling of ranks that share cores, until the wire dominates.
-constexpr double errorFactor(const MachineModel& machine, uint64_t bytes) {
+inline double errorFactor(const MachineModel& machine, uint64_t bytes) {
   if (machine.nodes == 1) return 2;
   return sharesCores(machine) && bytes < (1 << 20) ? 1.5 : 1.1;
 }

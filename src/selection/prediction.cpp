@@ -1,6 +1,10 @@
 #include "selection/prediction.h"
 
+#include <algorithm>
+
 #include "algorithms/catalogue.h"
+#include "selection/group_shares.h"
+#include "selection/selection.h"
 #include "sim/core_turns.h"
 #include "sim/wire_bound.h"
 
@@ -10,9 +14,24 @@ namespace {
 
 constexpr int32_t kLikelyNodes = 7;  // besides the first
 
-Result<Schedule> scheduleAt(const Question& question, int32_t position) {
-  const Shape shape{question.machine.nodes, question.machine.ranks_per_node};
-  return buildSchedule(question.algorithm, question.collective, shape, position);
+// What all links of each node send and receive.
+std::vector<double> ratesOfNodes(const MachineModel& machine) {
+  std::vector<double> rates;
+  for (int32_t node = 0; node < machine.nodes; ++node) {
+    const LinkParts parts = machine.linksOf(node);
+    rates.push_back(machine.nicsOf(node) * std::min(parts.sends, parts.receives));
+  }
+  return rates;
+}
+
+// An unknown algorithm is refused with the first schedule.
+Shape shapeOf(const Question& question) {
+  const MachineModel& machine = question.machine;
+  Shape shape{machine.nodes, machine.ranks_per_node, machine.rails};
+  const Algorithm* const algorithm = findAlgorithm(question.algorithm);
+  if (!algorithm) return shape;
+  if (algorithm->takes_shares) shape.shares = sharesByRate(ratesOfNodes(machine));
+  return shapeFor(*algorithm, shape);
 }
 
 // The memory of the schedules of this many ranks and their network, if all are like this one.
@@ -48,7 +67,6 @@ Status simulateInto(Prediction& prediction, Record record) {
       elementsOf(question.collective, question.machine.ranks(), question.bytes, input.element_bytes);
   input.pipelining = question.pipelining;
   input.record = record;
-  input.link_parts = question.link_parts;
   input.most_work = question.most_work;
   HORING_ASSIGN(prediction.result, simulate(input));
   prediction.bound = wireBound(question.collective, static_cast<double>(question.bytes), question.machine);
@@ -61,17 +79,21 @@ Result<Prediction> predict(const Question& question, Record record) {
   HORING_TRY(checkLinksKnown(question.machine));
   Prediction prediction;
   prediction.question = question;
-  prediction.folding = Folding(Folding::Kind::kNone, question.machine.nodes, question.machine.ranks_per_node);
-  if (question.ranks != Ranks::kAll && question.link_parts.empty() && !nodesTakeTurns(question.machine)) {
+  const MachineModel& machine = question.machine;
+  const Shape shape = shapeOf(question);
+  const auto scheduleAt = [&](int32_t position) {
+    return buildSchedule(question.algorithm, question.collective, shape, position);
+  };
+  prediction.folding = Folding(Folding::Kind::kNone, machine.nodes, machine.ranks_per_node, machine.rails);
+  const bool nodes_differ = machine.rails || !machine.link_parts.empty();
+  if (question.ranks != Ranks::kAll && !nodes_differ && !nodesTakeTurns(machine)) {
     HORING_ASSIGN(prediction.folding,
-                  findFolding(
-                      question.machine.nodes, question.machine.ranks_per_node,
-                      [&](int32_t position) { return scheduleAt(question, position); },
-                      question.ranks == Ranks::kOneNodeIfLikely ? kLikelyNodes : kAllNodes));
+                  findFolding(machine.nodes, machine.ranks_per_node, scheduleAt,
+                              question.ranks == Ranks::kOneNodeIfLikely ? kLikelyNodes : kAllNodes));
   }
   auto schedules = std::make_shared<std::vector<Schedule>>();
   for (int32_t position = 0; position < prediction.folding.simulatedRanks(); ++position) {
-    HORING_ASSIGN(Schedule schedule, scheduleAt(question, position));
+    HORING_ASSIGN(Schedule schedule, scheduleAt(position));
     if (position == 0) HORING_TRY(checkMemory(question, schedule, prediction.folding.simulatedRanks()));
     schedules->push_back(std::move(schedule));
   }

@@ -16,13 +16,11 @@ enum class Ranks : uint8_t {
 };
 
 struct Question {
-  MachineModel machine;
+  MachineModel machine;  // nodes that differ: all ranks are simulated
   Collective collective = Collective::kAllReduce;
   std::string algorithm = "ho_ring";
   uint64_t bytes = 1u << 30;  // of the whole vector
   Pipelining pipelining;
-  std::vector<LinkParts>
-      link_parts;  // by node, then all ranks are simulated; empty: all nodes have the machine's rate
   Ranks ranks = Ranks::kOneNodeIfEqual;
   int64_t most_work = INT64_MAX;            // as SimulationInput::most_work
   uint64_t most_bytes = uint64_t{4} << 30;  // memory limit for the schedules

@@ -49,11 +49,12 @@ bool fitsGroups(const Algorithm& algorithm, const GroupMap& map) {
   return map.uniform() || algorithm.spreads || !knowsGroups(algorithm.name);
 }
 
+Shape shapeFor(const Algorithm& algorithm, const Shape& shape) {
+  return knowsGroups(algorithm.name) ? shape : Shape{1, shape.ranks()};
+}
+
 Selection selectionOf(const Algorithm& algorithm, const GroupMap& map, const Shares& shares) {
-  if (!knowsGroups(algorithm.name)) return {&algorithm, {1, map.ranks()}};
-  std::vector<int32_t> sizes;
-  for (int group = 0; group < map.groups(); ++group) sizes.push_back(map.groupSize(group));
-  Selection selection{&algorithm, Shape::of(sizes)};
+  Selection selection{&algorithm, shapeFor(algorithm, Shape::of(map.sizes()))};
   if (algorithm.takes_shares) selection.shape.shares = shares;
   return selection;
 }

@@ -17,8 +17,11 @@ namespace horing {
 
 struct Selection {
   const Algorithm* algorithm = nullptr;
-  Shape shape;  // for the algorithm: one group if it has no groups
+  Shape shape;  // for the algorithm
 };
+
+// One group if the algorithm knows no groups.
+Shape shapeFor(const Algorithm& algorithm, const Shape& shape);
 
 // Whether the groups have one size, or the algorithm supports any sizes or has no groups.
 bool fitsGroups(const Algorithm& algorithm, const GroupMap& map);

@@ -9,14 +9,17 @@ namespace horing {
 std::vector<size_t> coresOfPositions(const MachineModel& machine, const Folding& folding) {
   if (!takesTurns(machine)) return {};
   const auto cores = std::max<size_t>(static_cast<size_t>(machine.cores), 1);
-  const int32_t simulated = folding.simulatedRanks(), members = folding.ranksPerNode();
-  const int32_t together = machine.cores_of == Owner::kMachine ? simulated : members;
-  std::vector<int32_t> local_ranks;
-  for (int32_t i = 0; i < together; ++i) local_ranks.push_back(i % members);
-  const std::vector<size_t> core_of = coresOfRanks(local_ranks, cores);
+  const int32_t nodes = folding.folds() ? 1 : folding.nodes();
+  std::vector<int32_t> local_ranks;  // of ranks that share cores
   std::vector<size_t> all;
-  for (int32_t i = 0; i < simulated; ++i)
-    all.push_back(static_cast<size_t>(i / together) * cores + core_of[static_cast<size_t>(i % together)]);
+  size_t first_core = 0;
+  for (int32_t node = 0; node < nodes; ++node) {
+    for (int32_t i = 0; i < machine.ranksOf(node); ++i) local_ranks.push_back(i);
+    if (machine.cores_of == Owner::kMachine && node + 1 < nodes) continue;
+    for (const size_t core : coresOfRanks(local_ranks, cores)) all.push_back(first_core + core);
+    local_ranks.clear();
+    first_core += cores;
+  }
   return all;
 }
 

@@ -16,11 +16,11 @@
 namespace horing {
 
 // Whether ranks outnumber cores, and a turn has a cost.
-constexpr bool takesTurns(const MachineModel& machine) {
+inline bool takesTurns(const MachineModel& machine) {
   return sharesCores(machine) && machine.turn_us > 0;
 }
 // Whether ranks of different nodes share cores, so that no node can represent all.
-constexpr bool nodesTakeTurns(const MachineModel& machine) {
+inline bool nodesTakeTurns(const MachineModel& machine) {
   return takesTurns(machine) && machine.cores_of == Owner::kMachine;
 }
 

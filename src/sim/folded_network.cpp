@@ -1,5 +1,7 @@
 #include "sim/folded_network.h"
 
+#include <algorithm>
+
 #include "schedule/network.h"
 
 namespace horing {
@@ -9,15 +11,15 @@ Result<FoldedNetwork> FoldedNetwork::build(std::span<const Schedule> schedules, 
     return makeStatus(Code::kInvalidArgument, "%zu schedules for %d ranks to simulate", schedules.size(),
                       folding.simulatedRanks());
   FoldedNetwork network(schedules, folding);
-  network.lanes_ = static_cast<int32_t>(schedules[0].lanes.size());
+  for (const Schedule& schedule : schedules)
+    network.lanes_ = std::max(network.lanes_, static_cast<int32_t>(schedule.lanes.size()));
   for (int32_t position = 0; position < folding.simulatedRanks(); ++position) {
     const Schedule& schedule = schedules[static_cast<size_t>(position)];
-    if (static_cast<int32_t>(schedule.lanes.size()) != network.lanes_ || schedule.lanes.size() > kMaxLanes ||
-        schedule.lanes.empty() || schedule.ranks != folding.ranks())
+    if (schedule.lanes.size() > kMaxLanes || schedule.lanes.empty() || schedule.ranks != folding.ranks())
       return makeStatus(
           Code::kInvalidArgument,
-          "the schedule of position %d has %zu lanes for %d ranks, that of position 0 %d for %d", position,
-          schedule.lanes.size(), schedule.ranks, network.lanes_, folding.ranks());
+          "the schedule of position %d has %zu lanes for %d ranks; expected 1 to %zu lanes for %d", position,
+          schedule.lanes.size(), schedule.ranks, size_t{kMaxLanes}, folding.ranks());
   }
   for (int32_t id = 0; id < network.lanes(); ++id) HORING_TRY(network.checkAndNumber(id));
   for (int32_t id = 0; id < network.lanes(); ++id) network.connect(id);
@@ -58,7 +60,8 @@ Status FoldedNetwork::check(int32_t lane_id, const Step& step, const Block& bloc
     is_right = is_right && step.keep.index >= 0 && step.keep.index < schedule.scratch_queues;
   if (const Wait& wait = step.wait; wait.lane >= 0) {
     const int64_t last = wait.step + int64_t{wait.stride} * (std::max(block.count, 1) - 1);
-    is_right = is_right && wait.lane < lanes_ && wait.lane != laneOf(lane_id) && wait.step >= 0 && last >= 0;
+    is_right = is_right && wait.lane < static_cast<int32_t>(schedule.lanes.size()) &&
+               wait.lane != laneOf(lane_id) && wait.step >= 0 && last >= 0;
     if (is_right) {
       const int32_t steps = schedule.lanes[static_cast<size_t>(wait.lane)].stepCount();
       is_right = wait.step < steps && last < steps;

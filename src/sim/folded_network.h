@@ -37,7 +37,7 @@ class FoldedNetwork {
 
   const Folding& folding() const { return folding_; }
   std::span<const Schedule> schedules() const { return schedules_; }
-  int32_t lanesOfRank() const { return lanes_; }
+  int32_t lanesOfRank() const { return lanes_; }  // the most of any
   int32_t lanes() const { return lanes_ * static_cast<int32_t>(schedules_.size()); }
   int32_t positionOf(int32_t lane_id) const { return lane_id / lanes_; }
   int32_t laneOf(int32_t lane_id) const { return lane_id % lanes_; }
@@ -45,8 +45,12 @@ class FoldedNetwork {
   const Schedule& scheduleOf(int32_t lane_id) const {
     return schedules_[static_cast<size_t>(positionOf(lane_id))];
   }
+  // Empty if the rank has fewer lanes than others, as a rank alone on its node has.
   const Lane& lane(int32_t lane_id) const {
-    return scheduleOf(lane_id).lanes[static_cast<size_t>(laneOf(lane_id))];
+    static const Lane kNone;
+    const std::vector<Lane>& lanes = scheduleOf(lane_id).lanes;
+    const auto number = static_cast<size_t>(laneOf(lane_id));
+    return number < lanes.size() ? lanes[number] : kNone;
   }
 
   std::span<const Wire> wires() const { return wires_; }

@@ -8,7 +8,9 @@
 // 0 to a. So it is enough to simulate one node that sends to itself.
 #include <cstdint>
 #include <functional>
+#include <utility>
 
+#include "schedule/rails.h"
 #include "schedule/schedule.h"
 
 namespace horing {
@@ -20,18 +22,20 @@ class Folding {
   // as halving and doubling have it.
   enum class Kind : uint8_t { kNone, kRotation, kMirror };
 
-  Folding(Kind kind, int32_t nodes, int32_t ranks_per_node)
-      : kind_(kind), nodes_(nodes), members_(ranks_per_node) {}
+  // `rails`: of nodes with different numbers of ranks, up to ranks_per_node; only with kNone.
+  Folding(Kind kind, int32_t nodes, int32_t ranks_per_node, Rails rails = {})
+      : kind_(kind), nodes_(nodes), members_(ranks_per_node), rails_(std::move(rails)) {}
 
   Kind kind() const { return kind_; }
   bool folds() const { return kind_ != Kind::kNone; }
   int32_t nodes() const { return nodes_; }
   int32_t ranksPerNode() const { return members_; }
-  int32_t ranks() const { return nodes_ * members_; }
+  const Rails& rails() const { return rails_; }
+  int32_t ranks() const { return rails_ ? rails_.ranks() : nodes_ * members_; }
   // Positions 0 to this are simulated.
   int32_t simulatedRanks() const { return folds() ? members_ : ranks(); }
 
-  int32_t nodeOf(int32_t position) const { return position / members_; }
+  int32_t nodeOf(int32_t position) const { return rails_ ? rails_.groupOf(position) : position / members_; }
   // The simulated position that represents `position`.
   int32_t representative(int32_t position) const { return folds() ? position % members_ : position; }
   // The image of `position` under the map that takes node 0 to node `node`.
@@ -49,6 +53,7 @@ class Folding {
 
   Kind kind_;
   int32_t nodes_, members_;
+  Rails rails_;
 };
 
 using ScheduleOf = std::function<Result<Schedule>(int32_t position)>;

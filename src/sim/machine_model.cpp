@@ -1,5 +1,6 @@
 #include "sim/machine_model.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -19,15 +20,22 @@ struct Number {
   double* value;
   double least, most;
   bool is_whole;
+  std::vector<double>* by_node = nullptr;  // for a key that takes a number for each node, too
 };
 
-// The numeric fields of a machine. `nodes` and `ranks` stand in for the two integers.
-std::array<Number, 22> numbersOf(MachineModel& machine, double& nodes, double& ranks) {
+// What stands in for fields that are no single double. Lists are empty if all nodes have the single number.
+struct Nodes {
+  double count, ranks;
+  std::vector<double> ranks_of, rates_of;
+};
+
+// The numeric fields of a machine.
+std::array<Number, 22> numbersOf(MachineModel& machine, Nodes& nodes) {
   LinkModel &between = machine.between, &inside = machine.inside;
-  return {{{"nodes", &nodes, 1, kMaxModelNodes, true},
-           {"ranks_per_node", &ranks, 1, kMaxModelRanksPerNode, true},
+  return {{{"nodes", &nodes.count, 1, kMaxModelNodes, true},
+           {"ranks_per_node", &nodes.ranks, 1, kMaxModelRanksPerNode, true, &nodes.ranks_of},
            {"inter_latency_us", &between.latency_us, 0, 1e9, false},
-           {"inter_gbytes_per_s", &between.gbytes_per_s, 0, 1e9, false},
+           {"inter_gbytes_per_s", &between.gbytes_per_s, 0, 1e9, false, &nodes.rates_of},
            {"inter_burst_bytes", &between.burst_bytes, 0, 1e12, false},
            {"inter_message_us", &between.message_us, 0, 1e9, false},
            {"inter_start_us", &between.start_us, 0, 1e9, false},
@@ -94,6 +102,20 @@ std::string setNumber(const Number& number, std::string_view text) {
                       number.is_whole ? "whole " : "", number.least, number.most, shown(text).c_str());
 }
 
+// A number, or one for each node. Returns the fault, or "".
+std::string setNumbers(const Number& number, std::string_view text) {
+  if (!number.by_node || text.find(',') == std::string_view::npos) return setNumber(number, text);
+  for (bool is_last = false; !is_last;) {
+    const size_t end = std::min(text.find(','), text.size());
+    is_last = end == text.size();
+    if (const std::string wrong = setNumber(number, trim(text.substr(0, end))); !wrong.empty()) return wrong;
+    if (*number.value <= 0) return formatString("%s by node: each is above 0", number.key);
+    number.by_node->push_back(*number.value);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return {};
+}
+
 std::string setChoice(Choice& choice, std::string_view text) {
   std::string expected;
   for (size_t i = 0; i < choice.words.size(); ++i) {
@@ -106,10 +128,18 @@ std::string setChoice(Choice& choice, std::string_view text) {
   return formatString("%s is %s, not '%s'", choice.key, expected.c_str(), shown(text).c_str());
 }
 
+std::string listText(const Number& number) {
+  std::string text = number.key;
+  const char* separator = " = ";
+  for (const double each : *number.by_node) {
+    text += formatString("%s%.10g", separator, each);
+    separator = ", ";
+  }
+  return text + "\n";
+}
+
 class Reader {
  public:
-  Reader() : nodes_(machine_.nodes), ranks_(machine_.ranks_per_node) {}
-
   // Returns the fault of the line, or "".
   std::string read(std::string_view line) {
     line = trim(line.substr(0, line.find('#')));
@@ -118,17 +148,32 @@ class Reader {
     if (equals == std::string_view::npos) return "expected 'key = value', got '" + shown(line) + "'";
     const std::string_view key = trim(line.substr(0, equals)), value = trim(line.substr(equals + 1));
     if (!seen_.insert(std::string(key)).second) return "'" + shown(key) + "' is given twice";
-    for (const Number& number : numbersOf(machine_, nodes_, ranks_))
-      if (key == number.key) return setNumber(number, value);
+    for (const Number& number : numbersOf(machine_, nodes_))
+      if (key == number.key) return setNumbers(number, value);
     for (Choice& choice : choices_)
       if (key == choice.key) return setChoice(choice, value);
     return "there is no key '" + shown(key) + "'; 'horing-sim machine' prints them all";
   }
 
+  // Whether lists have a number for each node; without `nodes`, the first one says how many there are. Returns the fault, or "".
+  std::string checkLists() {
+    for (const Number& number : numbersOf(machine_, nodes_)) {
+      if (!number.by_node || number.by_node->empty()) continue;
+      const size_t given = number.by_node->size();
+      if (seen_.insert("nodes").second) nodes_.count = static_cast<double>(given);
+      if (given != static_cast<size_t>(nodes_.count))
+        return formatString("%s has %zu numbers, and there are %.0f nodes", number.key, given, nodes_.count);
+    }
+    return {};
+  }
+
   MachineModel machine() const {
     MachineModel machine = machine_;
-    machine.nodes = static_cast<int32_t>(nodes_);
-    machine.ranks_per_node = static_cast<int32_t>(ranks_);
+    std::vector<int32_t> sizes(static_cast<size_t>(nodes_.count), static_cast<int32_t>(nodes_.ranks));
+    std::transform(nodes_.ranks_of.begin(), nodes_.ranks_of.end(), sizes.begin(),
+                   [](double ranks) { return static_cast<int32_t>(ranks); });
+    machine.setNodes(sizes);
+    if (!nodes_.rates_of.empty()) machine.setRates(nodes_.rates_of);
     setChoices(choices_, machine);
     // Texts from before ranks of one core were measured separately.
     if (!seen_.contains("same_core_cpu_gbytes_per_s"))
@@ -138,12 +183,28 @@ class Reader {
 
  private:
   MachineModel machine_;
-  double nodes_, ranks_;
+  Nodes nodes_{static_cast<double>(machine_.nodes), static_cast<double>(machine_.ranks_per_node), {}, {}};
   std::array<Choice, 3> choices_ = choicesOf(machine_);
   std::set<std::string> seen_;
 };
 
 }  // namespace
+
+void MachineModel::setNodes(std::span<const int32_t> sizes) {
+  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
+  nodes = static_cast<int32_t>(sizes.size());
+  ranks_per_node = *most;
+  rails = *least == *most ? Rails() : Rails({sizes.begin(), sizes.end()});
+  if (link_parts.size() != sizes.size()) link_parts.clear();
+}
+
+void MachineModel::setRates(std::span<const double> gbytes_per_s) {
+  const auto [least, most] = std::minmax_element(gbytes_per_s.begin(), gbytes_per_s.end());
+  between.gbytes_per_s = *most;
+  link_parts.clear();
+  if (*least == *most) return;
+  for (const double rate : gbytes_per_s) link_parts.push_back({rate / *most, rate / *most});
+}
 
 Picoseconds toPicoseconds(double microseconds) {
   return std::llround(microseconds * kPicosecondsPerMicrosecond);
@@ -162,6 +223,9 @@ Result<MachineModel> parseMachine(std::string_view text, std::string_view source
                         source.data(), line, wrong.c_str());
     text.remove_prefix(std::min(end + 1, text.size()));
   }
+  if (const std::string wrong = reader.checkLists(); !wrong.empty())
+    return makeStatus(Code::kInvalidArgument, "%.*s: %s", static_cast<int>(source.size()), source.data(),
+                      wrong.c_str());
   return reader.machine();
 }
 
@@ -184,11 +248,17 @@ Result<MachineModel> readMachine(const std::string& path) {
 
 std::string describeMachine(const MachineModel& given) {
   MachineModel machine = given;
-  double nodes = machine.nodes, ranks = machine.ranks_per_node;
+  Nodes nodes{static_cast<double>(machine.nodes), static_cast<double>(machine.ranks_per_node), {}, {}};
+  nodes.ranks_of.assign(machine.rails.sizes().begin(), machine.rails.sizes().end());
+  for (const LinkParts& parts : machine.link_parts)
+    nodes.rates_of.push_back(std::min(parts.sends, parts.receives) * machine.between.gbytes_per_s);
   std::string text;
-  for (const Number& number : numbersOf(machine, nodes, ranks))
+  for (const Number& number : numbersOf(machine, nodes)) {
+    const bool is_list = number.by_node && !number.by_node->empty();
     text += saysNothingOf(machine, number.key) ? formatString("# %s: not measured\n", number.key)
+            : is_list                          ? listText(number)
                                                : formatString("%s = %.10g\n", number.key, *number.value);
+  }
   for (const Choice& choice : choicesOf(machine))
     text += formatString("%s = %s\n", choice.key, choice.words[choice.value]);
   return text;

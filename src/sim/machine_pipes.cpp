@@ -6,8 +6,7 @@
 
 namespace horing {
 
-MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& network,
-                           std::span<const LinkParts> parts)
+MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& network)
     : machine_(machine),
       network_(network),
       core_of_(coresOfPositions(machine, network.folding())),
@@ -16,8 +15,8 @@ MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& net
   const Folding& folding = network.folding();
   const int32_t ranks = folding.simulatedRanks();
   const int32_t nodes = folding.folds() ? 1 : folding.nodes();
-  nic_out_ = addNics(parts, &LinkParts::sends, &SharedPipes::addOrdered);
-  nic_in_ = addNics(parts, &LinkParts::receives, &SharedPipes::addResource);
+  nic_out_ = addNics(&LinkParts::sends, &SharedPipes::addOrdered);
+  nic_in_ = addNics(&LinkParts::receives, &SharedPipes::addResource);
   for (const Numbers& numbers : {nic_out_, nic_in_})
     for (const int32_t number : numbers) pipes_.setBurst(number, machine.between.burst_bytes);
   port_out_ = addResources(ranks, picosecondsPerByte(machine.inside.gbytes_per_s));
@@ -45,16 +44,13 @@ MachinePipes::Numbers MachinePipes::addResources(int32_t count, double cost) {
   return numbers;
 }
 
-MachinePipes::Numbers MachinePipes::addNics(std::span<const LinkParts> parts, double LinkParts::*part,
-                                            Add add) {
+MachinePipes::Numbers MachinePipes::addNics(double LinkParts::*part, Add add) {
   Numbers numbers;
   const double cost = picosecondsPerByte(machine_.between.gbytes_per_s);
-  const Folding& folding = network_.folding();
-  const int32_t of_node = machine_.nic == Owner::kNode ? 1 : folding.ranksPerNode();
-  const int32_t count = of_node * (folding.folds() ? 1 : folding.nodes());
-  for (int32_t i = 0; i < count && cost > 0; ++i)
-    numbers.push_back(
-        (pipes_.*add)(parts.empty() ? cost : cost / (parts[static_cast<size_t>(i / of_node)].*part)));
+  const int32_t nodes = network_.folding().folds() ? 1 : machine_.nodes;
+  for (int32_t node = 0; node < nodes && cost > 0; ++node)
+    for (int32_t i = 0; i < machine_.nicsOf(node); ++i)
+      numbers.push_back((pipes_.*add)(cost / (machine_.linksOf(node).*part)));
   return numbers;
 }
 

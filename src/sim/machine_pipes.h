@@ -1,7 +1,6 @@
 #pragma once
 // A machine as pipes and resources (shared_pipes.h): one pipe for each connection, one for the computation of each rank.
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -26,17 +25,10 @@ struct StepCost {
   double per_byte = 0;
 };
 
-// The parts of their rate at which the links of a node to other nodes send and receive.
-struct LinkParts {
-  double sends = 1, receives = 1;
-};
-
 // A value over a network, which must outlive it.
 class MachinePipes {
  public:
-  // `parts`: by node; empty: all nodes have the machine's rate.
-  MachinePipes(const MachineModel& machine, const FoldedNetwork& network,
-               std::span<const LinkParts> parts = {});
+  MachinePipes(const MachineModel& machine, const FoldedNetwork& network);
 
   SharedPipes& pipes() { return pipes_; }
   // Connection w has pipe w; the core of simulated rank r has pipe (number of connections + r). Work is in bytes, or in picoseconds of one
@@ -60,7 +52,7 @@ class MachinePipes {
   using Numbers = std::vector<int32_t>;
   using Add = int32_t (SharedPipes::*)(double);
   Numbers addResources(int32_t count, double cost);
-  Numbers addNics(std::span<const LinkParts> parts, double LinkParts::*part, Add add);
+  Numbers addNics(double LinkParts::*part, Add add);
   // The node of a simulated position; other nodes map to the simulated node.
   int32_t node(int32_t position) const;
   SharedPipes::Resources resourcesOf(const Wire& wire) const;

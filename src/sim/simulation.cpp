@@ -49,6 +49,7 @@ struct Obstacle {
 struct LaneState {
   StepCursor cursor;
   size_t count = 0;                                     // elements of the current step's chunk
+  Slicing slicing;                                      // of that chunk
   int32_t window_first = 0, window_end = 0, slice = 0;  // slices
   int32_t slices = 1, window = 1;
   bool is_signals = false;
@@ -157,7 +158,7 @@ Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& networ
     : input_(input),
       network_(network),
       keeps_records_(input.record == Record::kEverything),
-      machine_(input.machine, network, input.link_parts),
+      machine_(input.machine, network),
       pipes_(machine_.pipes()),
       wires_(network.wires().size()),
       lanes_(static_cast<size_t>(network.lanes())),
@@ -173,7 +174,8 @@ Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& networ
   const size_t largest = layout_.largestChunk();
   slicing_ = slicingOf(input.pipelining, input.schedules[0], largest, input.element_bytes);
   result_.slices_per_chunk = slicing_.slicesOf(largest);
-  scratch_queues_ = input.schedules[0].scratch_queues;
+  for (const Schedule& schedule : input.schedules)
+    scratch_queues_ = std::max(scratch_queues_, schedule.scratch_queues);
   scratch_slices_ = input.pipelining.scratch_slices > 0 ? input.pipelining.scratch_slices
                                                         : scratchSlicesNeeded(input.pipelining.window);
   scratch_.resize(input.schedules.size() * static_cast<size_t>(scratch_queues_));
@@ -311,7 +313,7 @@ void Simulation::runLane(int32_t lane_id) {
 }
 
 size_t Simulation::bytesOfSlice(const LaneState& state) const {
-  return state.is_signals ? 0 : slicing_.range(state.count, state.slice).count * input_.element_bytes;
+  return state.is_signals ? 0 : state.slicing.range(state.count, state.slice).count * input_.element_bytes;
 }
 
 // Moves to the next slice of the step, the next step, or the first step of the next window.
@@ -334,6 +336,7 @@ void Simulation::advance(int32_t lane_id) {
 void Simulation::enterStep(LaneState& state) const {
   if (state.is_signals) return;
   state.count = network_.folding().folds() ? layout_.largestChunk() : layout_.count(state.cursor.chunk());
+  state.slicing = slicing_.ofChunk(layout_, state.count, input_.element_bytes);
 }
 
 // Whether `waiting` need not wait for that step of the other lane any more; as in the engine.
@@ -581,17 +584,20 @@ Status checkInput(const SimulationInput& input) {
     return value >= least && value <= most;
   };
   if (input.machine.nodes != input.folding.nodes() ||
-      input.machine.ranks_per_node != input.folding.ranksPerNode())
-    return makeStatus(Code::kInvalidArgument,
-                      "a machine of %d nodes with %d ranks each cannot run %d nodes of %d",
-                      input.machine.nodes, input.machine.ranks_per_node, input.folding.nodes(),
-                      input.folding.ranksPerNode());
+      input.machine.ranks_per_node != input.folding.ranksPerNode() ||
+      input.machine.rails != input.folding.rails())
+    return makeStatus(
+        Code::kInvalidArgument,
+        "a machine of %d nodes with up to %d ranks, %d in all, cannot run %d nodes of up to %d, "
+        "%d in all",
+        input.machine.nodes, input.machine.ranks_per_node, input.machine.ranks(), input.folding.nodes(),
+        input.folding.ranksPerNode(), input.folding.ranks());
   if (input.folding.folds() && nodesTakeTurns(input.machine))
     return makeStatus(
         Code::kInvalidArgument,
         "no node can stand for all of %d whose ranks take turns on the same cores: simulate all",
         input.machine.nodes);
-  const std::span<const LinkParts> parts = input.link_parts;
+  const std::span<const LinkParts> parts = input.machine.link_parts;
   if (!parts.empty() && (input.folding.folds() || parts.size() != static_cast<size_t>(input.machine.nodes) ||
                          std::any_of(parts.begin(), parts.end(), [](const LinkParts& part) {
                            return !(part.sends > 0 && part.receives > 0);

@@ -36,15 +36,13 @@ inline constexpr int64_t kMaxRecords = 20'000'000;
 enum class Record : uint8_t { kNothing, kEverything };
 
 struct SimulationInput {
-  MachineModel machine;
+  MachineModel machine;                 // with link_parts: all ranks are simulated
   std::span<const Schedule> schedules;  // of positions 0 to folding.simulatedRanks()
   Folding folding{Folding::Kind::kNone, 1, 1};
   size_t count = 0;  // elements, as Extent::count
   size_t element_bytes = 4;
   Pipelining pipelining;
   Record record = Record::kNothing;
-  std::span<const LinkParts>
-      link_parts;  // by node; empty: all nodes have the machine's rate. Not with a folding
   // A limit of SharedPipes::sharings(); exceeding it is an error.
   int64_t most_work = INT64_MAX;
 };

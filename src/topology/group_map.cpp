@@ -94,6 +94,12 @@ std::vector<int32_t> GroupMap::railMajorBlocks() const {
   return blocks;
 }
 
+std::vector<int32_t> GroupMap::sizes() const {
+  std::vector<int32_t> sizes;
+  for (int group = 0; group < groups(); ++group) sizes.push_back(groupSize(group));
+  return sizes;
+}
+
 std::string GroupMap::describe() const {
   constexpr int kShownGroups = 8;
   constexpr int kShownMembers = 16;

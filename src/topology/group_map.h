@@ -28,6 +28,7 @@ class GroupMap {
   int groups() const { return static_cast<int>(members_.size()); }
   int groupOf(int rank) const { return group_of_rank_[static_cast<size_t>(rank)]; }
   int localIndexOf(int rank) const { return local_of_rank_[static_cast<size_t>(rank)]; }
+  std::vector<int32_t> sizes() const;  // by group
   // The ranks of one group, in order.
   std::span<const int> members(int group) const { return members_[static_cast<size_t>(group)]; }
   int groupSize(int group) const { return static_cast<int>(members_[static_cast<size_t>(group)].size()); }

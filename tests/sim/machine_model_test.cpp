@@ -79,6 +79,56 @@ TEST(MachineModel, RefusesWhatIsNoFile) {
   EXPECT_NE(endless.status().message().find("longer than"), std::string::npos);
 }
 
+TEST(MachineModel, HasNodesThatDiffer) {
+  const Result<MachineModel> read =
+      parseMachine("ranks_per_node = 4, 3,1\ninter_gbytes_per_s = 10,10, 4\n", "lab");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const MachineModel& machine = read.value();
+  EXPECT_EQ(machine.nodes, 3);
+  EXPECT_EQ(machine.ranks_per_node, 4);
+  EXPECT_EQ(machine.ranks(), 8);
+  EXPECT_EQ(machine.ranksOf(1), 3);
+  EXPECT_EQ(machine.between.gbytes_per_s, 10);
+  EXPECT_EQ(machine.linksOf(0).sends, 1);
+  EXPECT_EQ(machine.linksOf(2).receives, 0.4);
+  const std::string text = describeMachine(machine);
+  EXPECT_NE(text.find("ranks_per_node = 4, 3, 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("inter_gbytes_per_s = 10, 10, 4\n"), std::string::npos) << text;
+  EXPECT_EQ(describeMachine(parseMachine(text, "itself").value()), text);
+}
+
+TEST(MachineModel, RefusesListsThatDoNotFitTheNodes) {
+  const auto fault = [](const char* text) { return parseMachine(text, "lab").status().message(); };
+  EXPECT_NE(
+      fault("nodes = 4\nranks_per_node = 4, 3").find("ranks_per_node has 2 numbers, and there are 4 nodes"),
+      std::string::npos);
+  EXPECT_NE(fault("ranks_per_node = 4, 3\ninter_gbytes_per_s = 1, 2, 3").find("has 3 numbers"),
+            std::string::npos);
+  EXPECT_NE(fault("inter_gbytes_per_s = 1, 0").find("each is above 0"), std::string::npos);
+  EXPECT_NE(fault("inter_gbytes_per_s = 1,").find("takes a number"), std::string::npos);
+  EXPECT_NE(fault("inter_latency_us = 1, 2").find("takes a number"), std::string::npos);
+}
+
+TEST(WireBound, IsWhatTheNodeNeedsThatNeedsMost) {
+  MachineModel machine;
+  machine.setNodes(std::vector<int32_t>{4, 3, 1});
+  machine.nic = Owner::kNode;
+  machine.between.gbytes_per_s = 10;
+  EXPECT_EQ(wireBound(Collective::kAllGather, 8e6, machine), 7e6 * 100) << "into the node of one rank";
+  EXPECT_EQ(wireBound(Collective::kReduceScatter, 8e6, machine), 7e6 * 100) << "out of it";
+  EXPECT_EQ(wireBound(Collective::kAllReduce, 9e6, machine), 4 * 9e6 / 3 * 100) << "all together";
+  EXPECT_EQ(wireBound(Collective::kGather, 8e6, machine), 4e6 * 100) << "into the root's node";
+  EXPECT_EQ(wireBound(Collective::kAllToAll, 8e6, machine), 4 * 4e6 * 100);
+  machine.setRates(std::vector<double>{10, 10, 2.5});
+  EXPECT_EQ(wireBound(Collective::kAllGather, 8e6, machine), 7e6 * 400);
+  EXPECT_EQ(wireBound(Collective::kAllReduce, 9e6, machine), 9e6 * 400) << "each way over the slow link";
+  EXPECT_EQ(wireBound(Collective::kBroadcast, 8e6, machine), 8e6 * 400);
+  machine.setRates(std::vector<double>{10, 10, 8});
+  EXPECT_EQ(wireBound(Collective::kAllReduce, 7e6, machine), 4 * 7e6 / 28 * 1000);
+  machine.nic = Owner::kRank;
+  EXPECT_EQ(wireBound(Collective::kAllGather, 8e6, machine), 7e6 * 125);
+}
+
 TEST(WireBound, IsWhatMustCross) {
   MachineModel machine;
   machine.nodes = 4;

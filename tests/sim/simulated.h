@@ -24,7 +24,9 @@ inline SimulationInput inputOf(const Simulated& wanted, const std::vector<Schedu
   input.machine = wanted.machine;
   input.machine.nodes = wanted.shape.groups;
   input.machine.ranks_per_node = wanted.shape.members;
-  input.folding = Folding(Folding::Kind::kNone, wanted.shape.groups, wanted.shape.members);
+  input.machine.rails = wanted.shape.rails;
+  input.folding =
+      Folding(Folding::Kind::kNone, wanted.shape.groups, wanted.shape.members, wanted.shape.rails);
   input.schedules = schedules;
   input.count = elementsOf(wanted.collective, wanted.shape.ranks(), wanted.bytes, input.element_bytes);
   input.pipelining = wanted.pipelining;

@@ -210,7 +210,7 @@ TEST(Simulation, FollowsTheNodeWhoseLinkIsSlower) {
     EXPECT_EQ(simulate(input).value().time, 3 * 65536 * 100);
     for (const LinkParts slow : {LinkParts{0.5, 1}, LinkParts{1, 0.5}}) {
       const std::vector<LinkParts> parts = {{}, {}, slow, {}};
-      input.link_parts = parts;
+      input.machine.link_parts = parts;
       EXPECT_EQ(simulate(input).value().time, 2 * 3 * 65536 * 100);
     }
   }
@@ -243,10 +243,8 @@ TEST(Simulation, RefusesWhatIsOutOfRange) {
     }();
     input.schedules = huge;
   });
-  static const LinkParts kParts[] = {{}, {0, 1}};
-  refused("1 parts of the links of 2 nodes",
-          [](SimulationInput& input) { input.link_parts = std::span(kParts).first(1); });
-  refused("expected one above 0", [](SimulationInput& input) { input.link_parts = kParts; });
+  refused("1 parts of the links of 2 nodes", [](SimulationInput& input) { input.machine.link_parts = {{}}; });
+  refused("expected one above 0", [](SimulationInput& input) { input.machine.link_parts = {{}, {0, 1}}; });
   std::vector<Schedule> wrong = all;
   wrong[1].lanes[0].blocks[0].body[0].send_to = 17;
   refused("does not exist", [&](SimulationInput& input) { input.schedules = wrong; });

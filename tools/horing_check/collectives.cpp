@@ -189,7 +189,7 @@ Result<double> expectedSeconds(Collective collective, uint64_t bytes, size_t nod
   question.bytes = bytes;
   question.ranks = Ranks::kOneNodeIfLikely;
   question.most_work = kMostWork;
-  if (with_slow_sides) question.link_parts = slowSides(nodes, verdict);
+  if (with_slow_sides) question.machine.link_parts = slowSides(nodes, verdict);
   HORING_ASSIGN(const Prediction prediction, predict(question, Record::kNothing));
   return toMicroseconds(prediction.result.time) * 1e-6;
 }

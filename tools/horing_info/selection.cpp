@@ -268,8 +268,7 @@ Result<std::string> selectionExplained(const AskedJob& job) {
   if (is_known) {
     HORING_ASSIGN(machine, readMachine(config.calibrate));
   }
-  machine.nodes = job.nodes;
-  machine.ranks_per_node = job.ranks;
+  machine.setNodes(std::vector<int32_t>(static_cast<size_t>(job.nodes), job.ranks));
   std::string text = formatString("# %d node%s of %d ranks, %s\n", job.nodes, job.nodes == 1 ? "" : "s",
                                   job.ranks, job.shares_cores ? "more ranks than cores" : "a core for each");
   text += is_known ? "# times: predicted for the machine in " + config.calibrate + "\n"

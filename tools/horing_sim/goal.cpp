@@ -39,15 +39,20 @@ class RankWriter {
 
   template <typename Visit>
   void forEachSlice(int32_t lane_number, const Visit& visit) {
-    const Lane& lane = schedule_.lanes[static_cast<size_t>(lane_number)];
+    const Lane& lane = network_.lane(network_.laneId(schedule_.position, lane_number));
     const bool is_signals = lane.isSignals();
     const int32_t slices = is_signals ? 1 : slices_, window = is_signals ? 1 : window_;
     for (int32_t first = 0; first < slices; first += window)
       for (StepCursor cursor(lane, schedule_.grid); !cursor.done(); cursor.next())
         for (int32_t slice = first; slice < std::min(first + window, slices); ++slice) {
-          const size_t count = is_signals ? 0 : slicing_.range(layout_.count(cursor.chunk()), slice).count;
+          const size_t count = is_signals ? 0 : elementsOf(cursor.chunk(), slice);
           if (count > 0 || is_signals) visit(cursor, slice, count * kElementBytes);
         }
+  }
+
+  size_t elementsOf(int32_t chunk, int32_t slice) const {
+    const size_t count = layout_.count(chunk);
+    return slicing_.ofChunk(layout_, count, kElementBytes).range(count, slice).count;
   }
 
   // Labels of the computations, which operations of other lanes name before they are written.

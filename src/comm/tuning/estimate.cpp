@@ -18,8 +18,7 @@ constexpr int64_t kMostWork = 3'000'000;  // the limit of one simulation (Questi
 MachineModel machineOf(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
   MachineModel machine = communicator.choices().machine.value_or(MachineModel());
-  machine.nodes = membership.job().map().groups();
-  machine.ranks_per_node = membership.job().map().largestGroup();
+  machine.setNodes(membership.job().map().sizes());
   return machine;
 }
 
@@ -48,8 +47,6 @@ Result<Estimate> collectiveTime(const Communicator& communicator, const CallSpec
   question.collective = spec.collective;
   question.bytes = totalBytes(spec, communicator.membership().ranks());
   if (question.bytes == 0 || question.machine.ranks() == 1) return Estimate();
-  if (explains && communicator.membership().ranks() != question.machine.ranks())
-    return makeStatus(Code::kInvalidUsage, "groups of different sizes cannot be simulated");
   const Algorithm* const algorithm =
       communicator.selector().select(spec.collective, question.bytes).algorithm;
   // An algorithm that reads and writes peers' memory is simulated as a direct exchange without copies.

@@ -118,6 +118,13 @@ int partnerOf(int group, int groups, int round) {
   return groups % 2 == 0 ? circle : -1;
 }
 
+std::string ratesText(std::span<const double> rates) {
+  const double most = *std::max_element(rates.begin(), rates.end());
+  std::string text;
+  for (const double rate : rates) text += formatString(" %.0f %%", 100 * rate / most);
+  return text;
+}
+
 Result<std::vector<double>> measureGroupRates(Communicator& communicator) {
   return RateMeasurement(communicator).run();
 }

@@ -99,16 +99,12 @@ Status Tuning::learnRates() {
     return {};
   HORING_ASSIGN(const std::vector<double> rates, measureGroupRates(communicator_));
   Choices choices = communicator_.choices();
-  choices.shares = sharesByRate(rates);
+  choices.shares = sharesByRate(withoutNoise(rates));
   if (!choices.shares) return {};
-  if (isFirst()) {
-    const double most = *std::max_element(rates.begin(), rates.end());
-    std::string text;
-    for (const double rate : rates) text += formatString(" %.0f %%", 100 * rate / most);
+  if (isFirst())
     membership_.log().info(
         "init", "the links of groups differ in speed, large all-reduces follow it (ho_shares); by group:%s",
-        text.c_str());
-  }
+        ratesText(rates).c_str());
   communicator_.choose(std::move(choices));
   return {};
 }
@@ -119,8 +115,7 @@ Status Tuning::chooseByModel() {
   if (isFirst()) {
     const Job& job = membership_.job();
     MachineModel machine = communicator_.choices().machine.value_or(MachineModel());
-    machine.nodes = job.map().groups();
-    machine.ranks_per_node = job.map().largestGroup();
+    machine.setNodes(job.map().sizes());
     const SteadyClock clock;
     const Deadline until = Deadline::after(clock, config_.init_timeout_ms / kPredictingPart);
     const Result<std::string> predicted = modelTableText(config_, machine, job.shape(), &until);
