@@ -198,6 +198,15 @@ TEST(PlanOptions, FillsInWhatTheWindowNeeds) {
   EXPECT_EQ(parsed({"show", "ring", "--position", "3"}).position, 3);
 }
 
+TEST(PlanOptions, TakeNodesThatDiffer) {
+  const Shape shape = parsed({"show", "ho_ring", "--ranks", "3,2"}).shape;
+  EXPECT_EQ(shape.groups, 2);
+  EXPECT_EQ(shape.ranks(), 5);
+  EXPECT_EQ(shape.rails.sizeOf(1), 2);
+  parsed({"show", "ho_ring", "--nodes", "3", "--ranks", "3,2"}, 2, "2 numbers for 3 nodes");
+  parsed({"show", "ho_ring", "--ranks", "3,0"}, 2);
+}
+
 TEST(PlanOptions, RefusesNonsense) {
   parsed({}, 2, "subcommand is required");
   parsed({"draw"}, 2, "not expected: draw");

@@ -85,7 +85,13 @@ class Diagram {
   }
 
  private:
-  int32_t groupOf(int32_t position) const { return position / std::max(options_.members, 1); }
+  const Rails& rails() const { return schedules_[0].rails; }  // of groups that differ in size
+  int32_t groupOf(int32_t position) const {
+    return rails() ? rails().groupOf(position) : position / std::max(options_.members, 1);
+  }
+  int32_t localOf(int32_t position) const {
+    return rails() ? position - rails().firstOf(groupOf(position)) : position % std::max(options_.members, 1);
+  }
 
   // Columns are cut into bands, one below the other.
   int32_t columns() const { return static_cast<int32_t>(excerpt_.times.size()); }
@@ -122,16 +128,15 @@ class Diagram {
   std::string title() const {
     const Schedule& schedule = schedules_[0];
     const int32_t groups = groupOf(schedule.ranks - 1) + 1;
-    std::string text = formatString("%s %s, %d group%s of %d", schedule.algorithm.c_str(),
+    std::string text = formatString("%s %s, %d group%s of %s%d", schedule.algorithm.c_str(),
                                     collectiveName(schedule.collective), groups, groups == 1 ? "" : "s",
-                                    std::max(options_.members, 1));
+                                    rails() ? "up to " : "", std::max(options_.members, 1));
     if (options_.position >= 0) text += ", " + rankName(options_.position);
     return text;
   }
 
   std::string rankName(int32_t position) const {
-    return formatString("position %d = (%d,%d)", position, groupOf(position),
-                        position % std::max(options_.members, 1));
+    return formatString("position %d = (%d,%d)", position, groupOf(position), localOf(position));
   }
 
   std::string chunkName(int32_t chunk) const {

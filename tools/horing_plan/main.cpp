@@ -40,7 +40,7 @@ Result<std::vector<Schedule>> readSchedules(const std::string& path) {
 
 Result<std::vector<Schedule>> buildSchedules(const PlanOptions& options, Collective collective) {
   if (options.shape.ranks() > kMaxVerifiedRanks)
-    return makeStatus(Code::kInvalidArgument, "%d nodes of %d are more than %d ranks in all",
+    return makeStatus(Code::kInvalidArgument, "%d nodes of up to %d are more than %d ranks in all",
                       options.shape.groups, options.shape.members, kMaxVerifiedRanks);
   std::vector<Schedule> all;
   for (int32_t position = 0; position < options.shape.ranks(); ++position) {
@@ -50,8 +50,13 @@ Result<std::vector<Schedule>> buildSchedules(const PlanOptions& options, Collect
   return all;
 }
 
-// "2 nodes x 4 ranks = 8 ranks"
+// "2 nodes x 4 ranks = 8 ranks", or "4 + 3 ranks = 7 ranks"
 std::string shapeText(const Shape& shape) {
+  if (shape.rails) {
+    std::string text;
+    for (const int32_t size : shape.rails.sizes()) text += (text.empty() ? "" : " + ") + std::to_string(size);
+    return text + formatString(" ranks = %d ranks", shape.ranks());
+  }
   return formatString("%d node%s x %d rank%s = %d rank%s", shape.groups, shape.groups == 1 ? "" : "s",
                       shape.members, shape.members == 1 ? "" : "s", shape.ranks(),
                       shape.ranks() == 1 ? "" : "s");

@@ -16,6 +16,8 @@ constexpr const char* kFooter = R"(Examples:
       What rank 0 of 2 nodes with 8 ranks each does, step by step.
   horing-plan show ho_ring --nodes 2 --ranks 3 --position all --svg ho_ring.svg
       The same for all ranks, and a picture of how their lanes overlap.
+  horing-plan show ho_ring --ranks 3,2 --position all --svg unequal.svg
+      Nodes with different numbers of ranks.
   horing-plan verify ho_ring --nodes 4 --ranks 4
       Proves all three collectives: right values whatever the timing, and that no rank waits forever.
   horing-plan verify ring --ranks 4 --window 4 --slots 4
@@ -23,7 +25,7 @@ constexpr const char* kFooter = R"(Examples:
   horing-plan show ring --position all > ring.txt;  horing-plan verify ring.txt
       A schedule in a file: print one, change it, and see whether it is still right.
 
-Positions number the ranks group by group: position = node * RANKS + local index. A line of a schedule reads
+Positions number the ranks group by group: position = node * RANKS + local index, where all nodes have RANKS. A line of a schedule reads
   chunk 2 = recv 3 + in -> out, send 1 after lane 0 step 3
 take chunk 2 from position 3, fold in the rank's own input, keep it in the output, send it to position 1; not before step 3 of lane 0.
 Exit code: 0; 1 if a schedule or plan is refused; 2 for a wrong command line.)";
@@ -36,6 +38,7 @@ std::vector<Collective> everyCollective() {
 struct Raw {
   std::string collective;
   std::string position = "0";
+  std::vector<int32_t> ranks = {4};  // of all nodes, or of each
 };
 
 void addShape(CLI::App& command, PlanOptions& options, Raw& raw) {
@@ -44,7 +47,8 @@ void addShape(CLI::App& command, PlanOptions& options, Raw& raw) {
   command.add_option("-m,--nodes", options.shape.groups, "Nodes (groups)")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command.add_option("-n,--ranks", options.shape.members, "Ranks per node; there are nodes x ranks in all")
+  command.add_option("-n,--ranks", raw.ranks, "Ranks per node, or of each node: 4,3")
+      ->delimiter(',')
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command.add_option("-c,--collective", raw.collective, "Default: all_reduce to show, all three to verify")
@@ -85,6 +89,15 @@ CLI::ValidationError nothingNamed(const std::string& command) {
                                                             command + " ho_ring --nodes 2 --ranks 4");
 }
 
+// Throws CLI::ValidationError. A list says how many nodes there are.
+Shape shapeOf(const std::vector<int32_t>& ranks, int32_t nodes, bool are_nodes_given) {
+  if (ranks.size() == 1) return {nodes, ranks[0]};
+  if (are_nodes_given && ranks.size() != static_cast<size_t>(nodes))
+    throw CLI::ValidationError(
+        "--ranks", formatString("%zu numbers for %d nodes: give one, or one for each", ranks.size(), nodes));
+  return Shape::of(ranks);
+}
+
 // Throws CLI::ValidationError.
 int32_t positionOf(const std::string& text) {
   if (text == "all") return -1;
@@ -119,6 +132,8 @@ bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code) {
     if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);
     if (!list->parsed() && options.what.empty()) throw nothingNamed(show->parsed() ? "show" : "verify");
     options.position = positionOf(raw.position);
+    const CLI::App* const named = show->parsed() ? show : verify;
+    options.shape = shapeOf(raw.ranks, options.shape.groups, !list->parsed() && named->count("--nodes") > 0);
   } catch (const CLI::ParseError& error) {
     exit_code = app.exit(error) == 0 ? 0 : 2;
     return false;
