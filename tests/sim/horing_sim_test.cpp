@@ -6,8 +6,12 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "chrome_trace.h"
+#include "cluster_picture.h"
 #include "common/quantity.h"
 #include "compare.h"
 #include "goal.h"
@@ -57,6 +61,34 @@ TEST(SimOptions, NameWhatIsWrong) {
     EXPECT_NE(testing::internal::GetCapturedStderr().find(said), std::string::npos) << said;
     EXPECT_EQ(exit_code, 2);
   }
+}
+
+Result<MachineModel> machineGiven(std::vector<std::string> words) {
+  words.insert(words.begin(), {"horing-sim", "machine"});
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  SimOptions options;
+  int exit_code = -1;
+  testing::internal::CaptureStderr();
+  const bool is_right = parseOptions(static_cast<int>(argv.size()), argv.data(), options, exit_code);
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (!is_right) return makeStatus(Code::kInvalidArgument, "%s", said.c_str());
+  return options.question.machine;
+}
+
+TEST(SimOptions, TakeNodesThatDiffer) {
+  const Result<MachineModel> found = machineGiven({"--ranks", "2,2,1", "--inter-gbytes", "10,10,4"});
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found.value().ranks(), 5);
+  EXPECT_EQ(found.value().linksOf(2).sends, 0.4);
+  EXPECT_EQ(machineGiven({"--nodes", "3", "--ranks", "2", "--inter-gbytes", "10"}).value().ranks(), 6);
+  const auto fault = [](std::vector<std::string> words) {
+    return machineGiven(std::move(words)).status().message();
+  };
+  EXPECT_NE(fault({"--nodes", "4", "--ranks", "2,2,1"}).find("3 numbers for 4 nodes"), std::string::npos);
+  EXPECT_NE(fault({"--ranks", "2,2,1", "--inter-gbytes", "10,4"}).find("2 numbers for 3 nodes"),
+            std::string::npos);
+  EXPECT_NE(fault({"--inter-gbytes", "10,0"}).find("is above 0"), std::string::npos);
 }
 
 TEST(Units, ReadSizesAsPeopleWriteThem) {
@@ -149,7 +181,7 @@ TEST(RunReport, SaysWhatTheTimeWentInto) {
   const Result<std::string> report = reportRun(prediction);
   ASSERT_TRUE(report.ok());
   for (const std::string& part :
-       {"ho_ring all_reduce of 300 kB on 3 nodes x 2 ranks: " + timeText(prediction.result.time),
+       {"ho_ring all_reduce of 300 kB on 3 x 2 ranks: " + timeText(prediction.result.time),
         formatString("time / bound %.3f", prediction.overBound()), std::string("NIC out"),
         std::string("Critical path"), std::string("latency between nodes"),
         std::string("lane 1, between nodes")})
@@ -271,6 +303,35 @@ TEST(RunPicture, StaysOnAScreen) {
   EXPECT_LE(std::stod(text.substr(text.find("height=\"") + 8)), 1600);
   EXPECT_EQ(count(text, "class=\"row\""), 1u + 12 * 6);
   EXPECT_NE(text.find("the first 12 ranks are drawn"), std::string::npos);
+}
+
+// The slow node sends its vector once and receives the result once; the others share the rest.
+TEST(ClusterPicture, ShowsWhatEachLinkCarries) {
+  Question question = smallQuestion("ho_shares", Collective::kAllReduce);
+  question.bytes = 3 << 20;
+  question.machine.nic = Owner::kNode;
+  question.machine.setNodes(std::vector<int32_t>{2, 2, 2, 1});
+  question.machine.setRates(std::vector<double>{12.5, 12.5, 12.5, 5});
+  const Result<std::string> drawn = drawCluster(predicted(question));
+  ASSERT_TRUE(drawn.ok()) << drawn.status().message();
+  const std::string& picture = drawn.value();
+  EXPECT_EQ(count(picture, "12.5 GB/s each way"), 3u);
+  EXPECT_EQ(count(picture, ">5 GB/s each way"), 1u);
+  EXPECT_EQ(count(picture, ">reduces 0 %"), 1u);
+  EXPECT_EQ(count(picture, ">reduces 33 %"), 3u);
+  EXPECT_EQ(count(picture, ">sends 3 MiB"), 1u);
+  EXPECT_EQ(count(picture, ">receives 3 MiB"), 1u);
+  EXPECT_EQ(count(picture, "class=\"rank\""), 7u);
+}
+
+TEST(ClusterPicture, LetsOneNodeStandForAllThatAreAlike) {
+  Question question = smallQuestion("ho_ring", Collective::kAllGather);
+  const Prediction prediction = predicted(question);
+  ASSERT_TRUE(prediction.folding.folds());
+  const std::string picture = drawCluster(prediction).value();
+  EXPECT_EQ(count(picture, ">node "), 3u);
+  EXPECT_EQ(count(picture, ">sends 195 KiB"), 3u) << picture;
+  EXPECT_EQ(count(picture, ">receives 195 KiB"), 3u);
 }
 
 TEST(Chart, DrawsEveryPointInsideItsFrame) {

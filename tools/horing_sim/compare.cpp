@@ -285,7 +285,7 @@ Chart chartOf(const Comparison& comparison, const std::vector<Series>& all) {
   const MachineModel& machine = comparison.question.machine;
   Chart chart;
   chart.title = std::string(collectiveName(comparison.question.collective)) +
-                (is_size ? formatString(" on %d x %d ranks", machine.nodes, machine.ranks_per_node)
+                (is_size ? " on " + shapeText(machine)
                          : formatString(" of %s, %d ranks in each node",
                                         sizeText(comparison.question.bytes).c_str(), machine.ranks_per_node));
   chart.notes = {

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "chrome_trace.h"
+#include "cluster_picture.h"
 #include "common/text_file.h"
 #include "compare.h"
 #include "goal.h"
@@ -22,7 +23,8 @@ constexpr int64_t kSlicesRecordedUnasked = 4'000'000;
 
 Result<Prediction> predictWithRecords(const SimOptions& options) {
   HORING_ASSIGN(Prediction prediction, predict(options.question, Record::kNothing));
-  const bool is_asked = !options.trace_path.empty() || !options.svg_path.empty();
+  const bool is_asked =
+      !options.trace_path.empty() || !options.svg_path.empty() || !options.cluster_path.empty();
   if (prediction.result.slices > kSlicesRecordedUnasked && !is_asked) return prediction;
   return predictAgain(prediction, options.question.bytes, Record::kEverything);
 }
@@ -34,6 +36,7 @@ Status run(const SimOptions& options) {
   if (!options.trace_path.empty()) HORING_TRY(writeResult(options.trace_path, chromeTrace(prediction)));
   if (!options.svg_path.empty())
     HORING_TRY(writeResult(options.svg_path, drawRun(prediction, {options.drawn_ranks})));
+  if (!options.cluster_path.empty()) HORING_TRY(writeResult(options.cluster_path, drawCluster(prediction)));
   if (!options.goal_path.empty()) HORING_TRY(writeResult(options.goal_path, goalText(prediction)));
   return {};
 }

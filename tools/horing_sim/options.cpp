@@ -23,6 +23,8 @@ constexpr const char* kFooter = R"(Examples:
   horing-sim machine --inter-gbytes 0.0625 --nic node --cores 2 > lab.machine
   horing-sim run --machine lab.machine --nodes 2 --ranks 8 --bytes 64MiB
       A machine in a file: print one, change it, and use it.
+  horing-sim run --algorithm ho_shares --ranks 2,2,2,1 --inter-gbytes 12.5,12.5,12.5,5 --nic node --cluster-svg cluster.svg
+      Nodes that differ in ranks and in the speed of their links, and a picture of what each link carries.
   horing-sim compare --nodes 16 --ranks 8 --algorithms ring,ho_ring,ho_halving --svg sizes.svg
       Algorithms side by side, from 4 KiB to 1 GiB.
   horing-sim compare --over nodes --bytes 1GiB --rates 12.5,50 --intra-gbytes 450 --slice-bytes 1MiB --window 8 --svg nodes.svg
@@ -44,8 +46,10 @@ struct Raw {
   std::string bytes = "1GiB";
   std::string slice_bytes = "64K";
   std::string machine_path;
-  std::optional<int32_t> nodes, ranks, slots, inter_slots;
-  std::optional<double> inter_latency, inter_rate, intra_latency, intra_rate, cores;
+  std::optional<int32_t> nodes, slots, inter_slots;
+  std::optional<double> inter_latency, intra_latency, intra_rate, cores;
+  std::vector<int32_t> ranks;       // one for all nodes, or one for each
+  std::vector<double> inter_rates;  // the same
   std::optional<std::string> nic;
   std::vector<std::string> collectives = {"all_reduce", "reduce_scatter", "all_gather"};
   std::vector<std::string> algorithms = {"ring", "ho_ring", "ho_ring_direct", "ho_halving", kSelected};
@@ -60,13 +64,16 @@ void addMachine(CLI::App& command, Raw& raw) {
   command.add_option("--machine", raw.machine_path,
                      "A description of the machine (see 'horing-sim machine')");
   command.add_option("-m,--nodes", raw.nodes, "Nodes (default: 2)")->check(CLI::Range(1, kMaxModelNodes));
-  command.add_option("-n,--ranks", raw.ranks, "Ranks per node (default: 8)")
+  command.add_option("-n,--ranks", raw.ranks, "Ranks per node (default: 8), or of each node: 4,4,3")
+      ->delimiter(',')
       ->check(CLI::Range(1, kMaxModelRanksPerNode));
   command.add_option("--inter-us", raw.inter_latency, "Latency between nodes in microseconds (default: 5)")
       ->check(CLI::Range(0.0, 1e9));
   command
-      .add_option("--inter-gbytes", raw.inter_rate,
-                  "Rate of each NIC, each way, in 10^9 bytes per second (default: 12.5)")
+      .add_option("--inter-gbytes", raw.inter_rates,
+                  "Rate of each NIC, each way, in 10^9 bytes per second (default: 12.5), or of the NICs of "
+                  "each node: 12.5,12.5,5")
+      ->delimiter(',')
       ->check(CLI::Range(0.0, 1e9));
   command.add_option("--intra-us", raw.intra_latency, "Latency inside a node in microseconds (default: 2)")
       ->check(CLI::Range(0.0, 1e9));
@@ -127,6 +134,30 @@ uint64_t bytesOf(const std::string& option, const std::string& text) {
   return bytes.value();
 }
 
+// A list says how many nodes there are. Throws CLI::ValidationError.
+void setNodes(const Raw& raw, MachineModel& machine) {
+  const size_t listed = std::max(raw.ranks.size(), raw.inter_rates.size());
+  const size_t described = static_cast<size_t>(machine.nodes);
+  const size_t nodes = raw.nodes ? static_cast<size_t>(*raw.nodes) : listed > 1 ? listed : described;
+  if (nodes != described && (machine.rails || !machine.link_parts.empty()))
+    throw CLI::ValidationError(
+        "--machine", formatString("describes each of %zu nodes, and here are %zu", described, nodes));
+  for (const auto& [option, given] :
+       {std::pair("--ranks", raw.ranks.size()), std::pair("--inter-gbytes", raw.inter_rates.size())})
+    if (given > 1 && given != nodes)
+      throw CLI::ValidationError(
+          option, formatString("%zu numbers for %zu nodes: give one, or one for each", given, nodes));
+  if (raw.ranks.size() > 1) {
+    machine.setNodes(raw.ranks);
+  } else if (!raw.ranks.empty() || nodes != described) {
+    machine.setNodes(std::vector<int32_t>(nodes, raw.ranks.empty() ? machine.ranks_per_node : raw.ranks[0]));
+  }
+  if (raw.inter_rates.empty()) return;
+  if (raw.inter_rates.size() > 1 && *std::min_element(raw.inter_rates.begin(), raw.inter_rates.end()) <= 0)
+    throw CLI::ValidationError("--inter-gbytes", "the rate of each node is above 0");
+  machine.setRates(raw.inter_rates);
+}
+
 // Throws CLI::ValidationError.
 MachineModel machineOf(const Raw& raw) {
   MachineModel machine;
@@ -135,14 +166,13 @@ MachineModel machineOf(const Raw& raw) {
     if (!read.ok()) throw CLI::ValidationError("--machine", read.status().message());
     machine = read.value();
   }
-  machine.nodes = raw.nodes.value_or(machine.nodes);
-  machine.ranks_per_node = raw.ranks.value_or(machine.ranks_per_node);
+  setNodes(raw, machine);
   machine.between.latency_us = raw.inter_latency.value_or(machine.between.latency_us);
-  machine.between.gbytes_per_s = raw.inter_rate.value_or(machine.between.gbytes_per_s);
   machine.inside.latency_us = raw.intra_latency.value_or(machine.inside.latency_us);
   machine.inside.gbytes_per_s = raw.intra_rate.value_or(machine.inside.gbytes_per_s);
   // An option for links that the file omits is their only description.
-  if ((raw.inter_latency || raw.inter_rate) && machine.links == Links::kInside) machine.links = Links::kBoth;
+  if ((raw.inter_latency || !raw.inter_rates.empty()) && machine.links == Links::kInside)
+    machine.links = Links::kBoth;
   if ((raw.intra_latency || raw.intra_rate) && machine.links == Links::kBetween) machine.links = Links::kBoth;
   machine.cores = raw.cores.value_or(machine.cores);
   if (raw.nic) machine.nic = *raw.nic == "node" ? Owner::kNode : Owner::kRank;
@@ -187,6 +217,9 @@ void finish(const Raw& raw, SimOptions& options) {
   options.selection.sizes = comparison.sizes;
   for (const std::string& name : raw.collectives) options.selection.collectives.push_back(collectiveOf(name));
   comparison.nodes = raw.node_counts;
+  if (comparison.over == Comparison::Over::kNodes &&
+      (question.machine.rails || !question.machine.link_parts.empty()))
+    throw CLI::ValidationError("--over", "nodes: all nodes have the same ranks and rates");
   if (comparison.nodes.empty()) comparison.nodes = {2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   options.against = raw.paper ? SimOptions::Against::kPaper : SimOptions::Against::kEachOther;
 }
@@ -202,6 +235,8 @@ void addRun(CLI::App& run, SimOptions& options, Raw& raw) {
       "Write a Chrome trace to this file, for https://ui.perfetto.dev; of the first ranks only if all "
       "together have more than 2 million events");
   run.add_option("--svg", options.svg_path, "Write a timeline to this file");
+  run.add_option("--cluster-svg", options.cluster_path,
+                 "Write a picture of the nodes, and of what their links carry, to this file");
   run.add_option("--svg-ranks", options.drawn_ranks, "Ranks to draw")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

@@ -14,7 +14,7 @@ struct SimOptions {
   Comparison comparison;
   SelectionQuestion selection;
   enum class Against { kEachOther, kPaper } against = Against::kEachOther;
-  std::string trace_path, svg_path, goal_path, csv_path;
+  std::string trace_path, svg_path, cluster_path, goal_path, csv_path;
   int32_t drawn_ranks = 16;
 };
 

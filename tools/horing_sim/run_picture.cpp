@@ -64,8 +64,8 @@ class Picture {
   }
   std::string title() const {
     const Question& q = prediction_.question;
-    return formatString("%s %s of %s on %d x %d ranks: %s", q.algorithm.c_str(), collectiveName(q.collective),
-                        sizeText(q.bytes).c_str(), q.machine.nodes, q.machine.ranks_per_node,
+    return formatString("%s %s of %s on %s: %s", q.algorithm.c_str(), collectiveName(q.collective),
+                        sizeText(q.bytes).c_str(), shapeText(q.machine).c_str(),
                         timeText(result_.time).c_str());
   }
 

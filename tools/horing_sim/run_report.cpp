@@ -18,9 +18,9 @@ double percent(Picoseconds part, Picoseconds whole) {
 
 std::string headline(const Prediction& p) {
   const Question& q = p.question;
-  std::string text = formatString("%s %s of %s on %d nodes x %d ranks: %s\n", q.algorithm.c_str(),
-                                  collectiveName(q.collective), sizeText(q.bytes).c_str(), q.machine.nodes,
-                                  q.machine.ranks_per_node, timeText(p.result.time).c_str());
+  std::string text =
+      formatString("%s %s of %s on %s: %s\n", q.algorithm.c_str(), collectiveName(q.collective),
+                   sizeText(q.bytes).c_str(), shapeText(q.machine).c_str(), timeText(p.result.time).c_str());
   if (p.bound > 0)
     text += formatString("  wire bound %s, time / bound %.3f\n", timeText(p.bound).c_str(), p.overBound());
   const Picoseconds time = std::max<Picoseconds>(p.result.time, 1);

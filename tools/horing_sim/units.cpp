@@ -13,4 +13,11 @@ std::string timeText(Picoseconds time) {
   return formatString("%.0f ns", us * 1e3);
 }
 
+std::string shapeText(const MachineModel& machine) {
+  if (!machine.rails) return formatString("%d x %d ranks", machine.nodes, machine.ranks_per_node);
+  std::string text;
+  for (const int32_t size : machine.rails.sizes()) text += (text.empty() ? "" : "+") + std::to_string(size);
+  return text + " ranks";
+}
+
 }  // namespace horing

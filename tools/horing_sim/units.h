@@ -1,5 +1,5 @@
 #pragma once
-// Human-readable simulated time.
+// Human-readable simulated time and machines.
 #include <string>
 
 #include "sim/machine_model.h"
@@ -8,5 +8,7 @@ namespace horing {
 
 // "12.3 us", three significant digits.
 std::string timeText(Picoseconds time);
+// "4 x 2 ranks", or "2+2+1 ranks" where nodes differ.
+std::string shapeText(const MachineModel& machine);
 
 }  // namespace horing
