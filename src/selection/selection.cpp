@@ -153,7 +153,7 @@ Selector::Choices Selector::tableChoices(Collective collective, const SelectionG
     if (!row.fits(collective, job) || !row.algorithm->has(collective)) continue;
     if (!choices.empty() && choices.back().most_bytes >= row.most_bytes) continue;
     if (fitsGroups(*row.algorithm, map))
-      choices.push_back({row.most_bytes, selectionOf(*row.algorithm, map)});
+      choices.push_back({row.most_bytes, selectionOf(*row.algorithm, map, ground.shares)});
   }
   if (choices.empty() || choices.back().most_bytes != SIZE_MAX)
     choices.push_back({SIZE_MAX, selectionOf(plainest(collective), map)});

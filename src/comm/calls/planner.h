@@ -28,8 +28,9 @@ class Planner {
   // `cores`: the cores that all ranks of this machine may use together.
   Planner(const Config& config, const GroupMap& map, int rank, Connector& connector, int32_t cores);
 
-  // The cached operation for this collective, algorithm and root (a rank; 0 if the collective has none). The first call builds and
-  // proves the schedule and begins the links to its peers; when the links are up, bind() completes the operation.
+  // The cached operation for this collective, algorithm and root (a rank; 0 if the collective has none). The first call, or one with other
+  // shares than the cached operation, builds and proves the schedule and begins the links to its peers; when the links are up, bind()
+  // completes the operation. All selections in use at a time have the same shares: an operation with other shares is destroyed.
   Result<PlannedOperation*> prepare(Collective collective, const Selection& selection, int root);
   // The cached operation if it is complete; else null.
   PlannedOperation* find(Collective collective, const Selection& selection, int root) const;
