@@ -51,12 +51,6 @@ MUTANTS = [
     ("a landing begins a slice late",
      [("slicing_.range(step.count, begin);", "slicing_.range(step.count, std::min(begin + 1, end - 1));")]),
     ("landings are told for the first window alone", [("telling.window += plan_.settings().window;", "telling.window = lane.slices;")]),
-    ("a message lands where a later step keeps another value",
-     [("step.mode == Mode::kMove && keeps_out && !kept_again_[static_cast<size_t>(chunk)];", "step.mode == Mode::kMove && keeps_out;")]),
-    ("a message lands on an input that may be sent again", [("arrival.in_output && input_lasts_", "arrival.in_output")]),
-    ("a message lands that is folded", [("const bool in_output = step.mode == Mode::kMove && keeps_out", "const bool in_output = keeps_out")]),
-    ("senders of a reduction take folded values for landing",
-     [("return landings && !(isReduction(plan_.schedule().collective) && landings->awaitsLandings());", "return landings;")]),
 ]
 
 
