@@ -49,7 +49,7 @@ MUTANTS = [
     ("a landing is told for a message too few",
      [(".messages = static_cast<uint32_t>(end - begin)", ".messages = static_cast<uint32_t>(std::max<int64_t>(end - begin - 1, 1))")]),
     ("a landing begins a slice late",
-     [("slicing_.range(step.count, begin);", "slicing_.range(step.count, std::min(begin + 1, end - 1));")]),
+     [("slicing().range(step.count, begin);", "slicing().range(step.count, std::min(begin + 1, end - 1));")]),
     ("landings are told for the first window alone", [("telling.window += plan_.settings().window;", "telling.window = lane.slices;")]),
 ]
 
