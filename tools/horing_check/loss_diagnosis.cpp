@@ -22,16 +22,16 @@ constexpr double kSuspected = 1.5, kBlamed = 3.5;
 constexpr double kDeviations = 4;
 // The samples of a path before it is blamed, the part of them that has to be lossy, and the accepted probability that noise does that to
 // any path.
-constexpr int kSamplesOfPath = 4;
-constexpr double kPathShare = 0.75, kPathByAccident = 0.001;
+constexpr int kLossySamplesOfPath = 4;
+constexpr double kPathShare = 0.75, kLossByAccident = 0.001;
 
-using Side = std::pair<Part, int>;
-using Path = std::pair<int, int>;  // from, to
+using LossySide = std::pair<Part, int>;
+using LossyPath = std::pair<int, int>;  // from, to
 
-struct Tally {
+struct LossTally {
   int samples = 0, lossy = 0;
   double sent = 0, resent = 0;
-  std::set<Path> paths, lossy_paths;
+  std::set<LossyPath> paths, lossy_paths;
 
   void add(const Sample& sample, bool is_lossy) {
     ++samples;
@@ -83,8 +83,8 @@ class Losses {
   }
 
   std::optional<Finding> worst() const {
-    std::map<Side, Tally> sides;
-    std::map<Path, Tally> paths;
+    std::map<LossySide, LossTally> sides;
+    std::map<LossyPath, LossTally> paths;
     for (const Sample* sample : samples_) {
       const bool is_lossy = shareOf(*sample) > limit_;
       sides[{Part::kSends, sample->from}].add(*sample, is_lossy);
@@ -96,7 +96,7 @@ class Losses {
   }
 
   // Noise is what the better half of the sides shows: a lossy receiver makes samples of all senders lossy.
-  std::optional<Finding> worstSide(const std::map<Side, Tally>& sides) const {
+  std::optional<Finding> worstSide(const std::map<LossySide, LossTally>& sides) const {
     std::vector<double> parts;
     for (const auto& [side, tally] : sides) parts.push_back(tally.lossyPart());
     std::sort(parts.begin(), parts.end());
@@ -118,7 +118,7 @@ class Losses {
     return found;
   }
 
-  std::optional<Finding> worstPath(const std::map<Path, Tally>& paths) const {
+  std::optional<Finding> worstPath(const std::map<LossyPath, LossTally>& paths) const {
     int lossy = 0;
     for (const auto& [path, tally] : paths) lossy += tally.lossy;
     for (const auto& [path, tally] : paths) {
@@ -131,7 +131,7 @@ class Losses {
                      path.second,
                      tally.share(),
                      1,
-                     tally.samples >= kSamplesOfPath && accident <= kPathByAccident};
+                     tally.samples >= kLossySamplesOfPath && accident <= kLossByAccident};
     }
     return std::nullopt;
   }
