@@ -12,6 +12,8 @@ namespace horing::check {
 
 namespace {
 
+// The longest segment of TCP. Fewer segments than the bytes need: another transport moved them, such as RDMA.
+constexpr uint64_t kMostSegmentBytes = 65536;
 // Shares of resent segments below it are usual for TCP.
 constexpr double kLeastShare = 2e-4;
 constexpr double kTimesUsual = 4;
@@ -24,6 +26,8 @@ constexpr double kDeviations = 4;
 // any path.
 constexpr int kLossySamplesOfPath = 4;
 constexpr double kPathShare = 0.75, kLossByAccident = 0.001;
+// One sample alone raises suspicion of a path only if it has lost so much.
+constexpr double kShareOfOneSample = 0.002;
 
 using LossySide = std::pair<Part, int>;
 using LossyPath = std::pair<int, int>;  // from, to
@@ -49,7 +53,8 @@ class Losses {
  public:
   explicit Losses(const Figures& figures) {
     for (const Sample& sample : figures.samples)
-      if (sample.segments > 0) samples_.push_back(&sample);
+      if (sample.segments > 0 && sample.segments >= sample.bytes / kMostSegmentBytes)
+        samples_.push_back(&sample);
     std::vector<double> shares;
     for (const Sample* sample : samples_) shares.push_back(shareOf(*sample));
     limit_ = std::max(kLeastShare, kTimesUsual * quantile(std::move(shares), 0.5));
@@ -102,6 +107,8 @@ class Losses {
     std::sort(parts.begin(), parts.end());
     parts.resize((parts.size() + 1) / 2);
     const double noise = std::accumulate(parts.begin(), parts.end(), 0.0) / static_cast<double>(parts.size());
+    // Among many sides, noise alone makes some of them worse.
+    const double blamed = kBlamed + std::log10(std::max(1.0, static_cast<double>(sides.size()) / 16));
     std::optional<Finding> found;
     double most = 0;
     for (const auto& [side, tally] : sides) {
@@ -113,7 +120,7 @@ class Losses {
       found = Finding{Quantity::kLoss, side.first,
                       side.second,     -1,
                       tally.share(),   static_cast<int>(tally.lossy_paths.size()),
-                      excess > kBlamed};
+                      excess > blamed};
     }
     return found;
   }
@@ -122,7 +129,8 @@ class Losses {
     int lossy = 0;
     for (const auto& [path, tally] : paths) lossy += tally.lossy;
     for (const auto& [path, tally] : paths) {
-      if (tally.lossyPart() < kPathShare || tally.share() <= kTimesUsual * limit_) continue;
+      const bool is_lossy = tally.lossy > 1 || tally.share() >= kShareOfOneSample;
+      if (!is_lossy || tally.lossyPart() < kPathShare || tally.share() <= kTimesUsual * limit_) continue;
       const double noise = static_cast<double>(lossy - tally.lossy) / static_cast<double>(samples_.size());
       const double accident = static_cast<double>(paths.size()) * std::pow(noise, tally.lossy);
       return Finding{Quantity::kLoss,

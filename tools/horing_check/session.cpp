@@ -139,7 +139,7 @@ class Session {
     };
     for (int to = 0; to < nodes_.count(); ++to) {
       const auto [from, reading] = of_node(to);
-      if (from < 0 || from >= nodes_.count()) continue;
+      if (from < 0 || from >= nodes_.count() || of_node(from).partner != to) continue;
       if (!std::isfinite(reading.bytes_per_s) || !std::isfinite(reading.latency_s)) continue;
       const TcpSegments sent = of_node(from).reading.sent;
       report_.figures.samples.push_back({from, to, reading.bytes_per_s, reading.latency_s,

@@ -298,29 +298,31 @@ size_t SocketLink::bestStream(uint32_t bytes) {
   return index;
 }
 
+// A stream that is given up counts no more; while one is missing, streams take turns.
 void SocketLink::lookAtPaces(int64_t now_ns) {
-  bool looked = false, all_known = true;
+  bool all_known = true;
   double fastest = 0, slowest = 0;
   for (size_t i = 0; i < used_streams_; ++i) {
+    if (!wants(i)) continue;
     StreamPace& pace = streams_[i].pace;
     if (isOpen(i) && now_ns - pace.lookedAtNs() >= kLookEveryNs) {
       const SocketStream& tcp = *streams_[i].tcp;
-      pace.look(tcp.queuedBytes() + static_cast<size_t>(tcp.unacknowledgedBytes()), now_ns);
-      looked = true;
+      pace.look(tcp.queuedBytes() + static_cast<size_t>(tcp.unacknowledgedBytes()), tcp.counts(), now_ns);
     }
     all_known = all_known && isOpen(i) && pace.nsPerByte() > 0;
-    fastest = i == 0 ? pace.nsPerByte() : std::min(fastest, pace.nsPerByte());
+    fastest = fastest > 0 ? std::min(fastest, pace.nsPerByte()) : pace.nsPerByte();
     slowest = std::max(slowest, pace.nsPerByte());
   }
-  if (looked || !all_known) paces_differ_ = all_known && slowest > kUnequal * fastest;
+  paces_differ_ = all_known && slowest > kUnequal * fastest;
 }
 
 size_t SocketLink::firstToFinish(uint32_t bytes, int64_t now_ns) const {
-  size_t best = 0;
+  size_t best = used_streams_;
   double best_ns = 0;
   for (size_t i = 0; i < used_streams_; ++i) {
+    if (!wants(i)) continue;
     const double ns = streams_[i].pace.finishesInNs(bytes, now_ns);
-    if (i > 0 && ns >= best_ns) continue;
+    if (best < used_streams_ && ns >= best_ns) continue;
     best = i;
     best_ns = ns;
   }

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "transport/socket/tcp_counts.h"
 
 namespace horing::tcp {
 
@@ -206,6 +207,10 @@ int SocketStream::unacknowledgedBytes() const {
   // In any other state the peer has closed its end and reads nothing more.
   if (info.tcpi_state != TCP_ESTABLISHED || ::ioctl(fd_.get(), SIOCOUTQ, &bytes) != 0) return 0;
   return bytes;
+}
+
+StreamPace::Counts SocketStream::counts() const {
+  return tcpCounts(fd_.get());
 }
 
 uint64_t SocketStream::memoryBytes() const {

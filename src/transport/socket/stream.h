@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "transport/socket/poller.h"
+#include "transport/socket/stream_pace.h"
 #include "transport/socket/wire.h"
 
 namespace horing::tcp {
@@ -77,6 +78,7 @@ class SocketStream final : public PollTarget {
   int64_t silentMs() const;
   // Bytes that the other machine has not acknowledged yet; 0 if the peer has stopped reading.
   int unacknowledgedBytes() const;
+  StreamPace::Counts counts() const;
   uint64_t memoryBytes() const;
 
   void onEvents(uint32_t events) override { ready_.take(events); }

@@ -5,35 +5,31 @@
 namespace horing::tcp {
 
 namespace {
-// A sample is long enough that one message more or less, and one late acknowledgement, do not matter; that of a very slow stream ends
-// earlier.
-constexpr double kSampleNs = 4e6, kSampleBytes = 1 << 20, kLongestSampleNs = 200e6;
+// A sample is long enough that one message more or less, one late acknowledgement, and the kernel's clock of 4 ms do not matter; that of a
+// very slow stream ends earlier.
+constexpr uint64_t kSampleNs = 20'000'000, kSampleBytes = 1 << 20, kLongestSampleNs = 200'000'000;
 constexpr double kNewSampleShare = 0.5;
-// A stream that is idle when it is looked at may be faster than it seemed, and is given a little more.
-constexpr double kFasterIfIdle = 0.98;
+// A stream that was given nothing for so long may have become faster, and is taken for twice as fast.
+constexpr int64_t kForgetsAfterNs = 1'000'000'000;
 }  // namespace
 
-void StreamPace::look(uint64_t pending, int64_t now_ns) {
-  const auto left = static_cast<double>(pending);
-  const auto took_ns = static_cast<double>(now_ns - looked_ns_);
-  // Only a stream that had something to move all the time shows how fast it is.
-  if (looked_ns_ != 0 && looked_pending_ > 0 && left > 0) {
-    take(pending_ - left, took_ns);
-  } else if (left == 0) {
-    ns_per_byte_ *= kFasterIfIdle;
+void StreamPace::look(uint64_t pending, const Counts& counts, int64_t now_ns) {
+  if (looked_ns_ == 0) sampled_ = counts;
+  const uint64_t bytes = counts.acknowledged - sampled_.acknowledged;
+  const uint64_t busy_ns = counts.busy_ns - sampled_.busy_ns;
+  const bool is_long = busy_ns >= kLongestSampleNs && bytes > 0;
+  if (is_long || (busy_ns >= kSampleNs && bytes >= kSampleBytes)) {
+    const double sample = static_cast<double>(busy_ns) / static_cast<double>(bytes);
+    ns_per_byte_ += (ns_per_byte_ > 0 ? kNewSampleShare : 1) * (sample - ns_per_byte_);
+    sampled_ = counts;
   }
-  pending_ = looked_pending_ = left;
+  if (pending > 0 || pending_ > 0 || looked_ns_ == 0) moved_ns_ = now_ns;
+  if (now_ns - moved_ns_ >= kForgetsAfterNs) {
+    ns_per_byte_ /= 2;
+    moved_ns_ = now_ns;
+  }
+  pending_ = static_cast<double>(pending);
   looked_ns_ = now_ns;
-}
-
-void StreamPace::take(double bytes, double ns) {
-  busy_bytes_ += std::max(bytes, 0.0);
-  busy_ns_ += ns;
-  const bool is_long = busy_ns_ >= kLongestSampleNs && busy_bytes_ > 0;
-  if (!is_long && (busy_ns_ < kSampleNs || busy_bytes_ < kSampleBytes)) return;
-  const double sample = busy_ns_ / busy_bytes_;
-  ns_per_byte_ += (ns_per_byte_ > 0 ? kNewSampleShare : 1) * (sample - ns_per_byte_);
-  busy_bytes_ = busy_ns_ = 0;
 }
 
 double StreamPace::finishesInNs(uint64_t bytes, int64_t now_ns) const {

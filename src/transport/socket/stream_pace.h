@@ -7,11 +7,17 @@ namespace horing::tcp {
 
 class StreamPace {
  public:
+  // What the kernel counts of a connection.
+  struct Counts {
+    uint64_t acknowledged = 0;  // bytes
+    uint64_t busy_ns = 0;       // while there were bytes to move, and room for them at the other end
+  };
+
   // After a new connection, whose path may be another one.
   void reset() { *this = {}; }
   void posted(uint64_t bytes) { pending_ += static_cast<double>(bytes); }
-  // Every millisecond or so while messages are posted. `pending`: bytes posted of which the other machine has acknowledged nothing.
-  void look(uint64_t pending, int64_t now_ns);
+  // Every millisecond or so while messages are posted. `pending`: bytes posted and not acknowledged yet.
+  void look(uint64_t pending, const Counts& counts, int64_t now_ns);
   int64_t lookedAtNs() const { return looked_ns_; }
 
   // 0: not known yet.
@@ -20,13 +26,11 @@ class StreamPace {
   double finishesInNs(uint64_t bytes, int64_t now_ns) const;
 
  private:
-  void take(double bytes, double ns);
-
   double pending_ = 0;  // at the last look, and posted since
-  double looked_pending_ = 0;
-  double busy_bytes_ = 0, busy_ns_ = 0;  // of a sample
+  Counts sampled_;      // at the end of the last sample
   double ns_per_byte_ = 0;
   int64_t looked_ns_ = 0;
+  int64_t moved_ns_ = 0;  // when it was last seen to have something to move
 };
 
 }  // namespace horing::tcp

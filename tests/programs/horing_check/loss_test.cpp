@@ -74,6 +74,13 @@ TEST(Losses, InBurstsAreBlamedOnNobody) {
       blamed_any += !lossy(cluster).empty();
     }
   EXPECT_LE(blamed_any, 6);  // of 600
+  int blamed_large = 0;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    SimulatedCluster cluster(256, seed);
+    cluster.overflow(0.02);
+    blamed_large += !lossy(cluster).empty();
+  }
+  EXPECT_LE(blamed_large, 2);
 }
 
 TEST(Losses, AreUnknownWithoutCounters) {
@@ -85,6 +92,24 @@ TEST(Losses, AreUnknownWithoutCounters) {
   std::vector<Finding> findings;
   findLosses(figures, findings);
   EXPECT_TRUE(findings.empty());
+}
+
+// What other connections of the nodes lose says nothing about the transport that moved the data.
+TEST(Losses, OfOtherConnectionsBesideRdmaAreNotCounted) {
+  for (const uint64_t megabytes : {1, 1000}) {
+    Figures figures{8, {}};
+    for (int from = 0; from < 8; ++from)
+      for (int to = 0; to < 8; ++to)
+        if (from != to)
+          figures.samples.push_back({.from = from,
+                                     .to = to,
+                                     .bytes = megabytes << 20,
+                                     .segments = 200,
+                                     .segments_resent = from == 3 ? 10u : 0u});
+    std::vector<Finding> findings;
+    findLosses(figures, findings);
+    EXPECT_EQ(findings.size(), megabytes == 1 ? 1u : 0u);
+  }
 }
 
 TEST(TcpSegments, AreReadByTheNamesOfTheCounters) {

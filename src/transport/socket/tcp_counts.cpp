@@ -1,0 +1,19 @@
+#include "transport/socket/tcp_counts.h"
+
+// The C library's tcp_info ends before these counters, and both headers cannot be read by one source.
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace horing::tcp {
+
+StreamPace::Counts tcpCounts(int fd) {
+  struct tcp_info info = {};
+  socklen_t length = sizeof info;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
+  constexpr uint64_t kNsPerUs = 1000;
+  return {.acknowledged = info.tcpi_bytes_acked,
+          .busy_ns = kNsPerUs * (info.tcpi_busy_time - info.tcpi_rwnd_limited)};
+}
+
+}  // namespace horing::tcp
