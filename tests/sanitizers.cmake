@@ -16,7 +16,8 @@ endforeach()
 horing_leave_out(thread "No thread is ever started, by what is tested or by the tests."
   schedule algorithms sim simulated selection fuzz engine_collectives engine_in_place engine_point_to_point engine_fold)
 horing_leave_out(thread "What is tested runs on the thread that calls it." topology launch)
-horing_leave_out(thread "These programs start no threads but the library's, which other suites look at in more ways."
+horing_leave_out(thread "The perf programs and horing-info start a thread for each rank, the others none but the library's; other suites drive the \
+library from threads in more ways."
   programs/perf programs/ho_ring programs/peers programs/horing_topo programs/horing_info programs/horing_tune programs/horing_check
   programs/horing_paro programs/rdma_vm programs/horing_run)
 horing_leave_out(thread "Jobs in an environment that lacks something. Which way they go is decided by one thread while they start, and \
