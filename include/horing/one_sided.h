@@ -16,16 +16,17 @@ extern "C" {
  * different ranks into the same bytes have no order.
  *
  * A put is complete when localbuff may be reused; the data may still be on their way. The target takes the data while
- * it is in any operation of the communicator, whichever that is. While it is in none, data for which the connection has
- * no slots wait; after 0.2 s a thread of the target's library begins to take them, in portions. The deadline holds for
- * each put and each wait.
+ * its host carries out any operation of the communicator; kernels take none. Otherwise, data for which the connection
+ * has no slots wait; after 0.2 s a thread of the target's library begins to take them, in portions. The deadline holds
+ * for each put and each wait.
  *
  * Like messages with tags, one-sided operations progress concurrently with other operations of the communicator: only
  * streams order them. In a group, those of one communicator keep their order: puts and signals without a wait between
  * them progress at once. What follows a wait begins when that is complete. The first wait comes after the collectives
  * and messages of the group.
  *
- * Buffers and windows are in host memory. Signal index, context and flags are 0, as in NCCL 2.32.
+ * Buffers and windows are in host memory. Signal index, context and flags are 0, whatever numRmaSig and numRmaCtx
+ * ask for.
  *
  * Errors: horingInvalidArgument (comm NULL, a peer outside 0 .. n-1, a buffer NULL with count > 0, an unknown type, not
  * a window of comm, a put that leaves the window, a signal index, context or flag that is not 0), horingInvalidUsage (a
@@ -48,8 +49,8 @@ HORING_API horingResult_t horingCommWindowRegister(horingComm_t comm, void* buff
                                                    horingWindow_t* win, int winFlags);
 
 /* Ends a window on this rank: buff is written no more. NULL does nothing. Not collective: a rank calls it when it has
- * waited for the signals of all puts into its part. Errors: horingInvalidArgument (not a window of comm),
- * horingInvalidUsage (a put into it is arriving; this sticks). */
+ * waited for the signals of all puts into its part: not in the group of such a wait, which comes last there. Errors:
+ * horingInvalidArgument (not a window of comm), horingInvalidUsage (a put into it is arriving; this sticks). */
 HORING_API horingResult_t horingCommWindowDeregister(horingComm_t comm, horingWindow_t win);
 
 /* Writes to *outUserPtr the buff of this rank. Any thread. Errors: horingInvalidArgument (outUserPtr NULL, not a window
