@@ -151,6 +151,20 @@ TEST_F(Puts, SignalOnceEach) {
   EXPECT_TRUE(run()) << rank(1).obstacle().text;
 }
 
+// As many as a flow keeps, and more.
+TEST_F(Puts, KeepTheirOrder) {
+  makeWithWindow(2);
+  std::vector<std::vector<std::byte>> data;
+  std::vector<Transfer> puts;
+  for (int i = 0; i < 600; ++i) data.push_back(pattern(20, i));
+  for (size_t i = 0; i < data.size(); ++i) puts.push_back(putTo(1, data[i], {kWindow, i % 7 * 20}));
+  ASSERT_TRUE(rank(0).begin(puts).ok());
+  ASSERT_TRUE(rank(1).begin(std::vector{waitFor(0, puts.size())}).ok());
+  ASSERT_TRUE(run()) << rank(1).obstacle().text;
+  for (size_t i = data.size() - 7; i < data.size(); ++i)
+    EXPECT_TRUE(std::equal(data[i].begin(), data[i].end(), window() + i % 7 * 20)) << i;
+}
+
 TEST_F(Puts, ReachTheirOwnRank) {
   makeWithWindow(2);
   const auto data = pattern(3000, 1);

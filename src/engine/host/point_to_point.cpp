@@ -14,6 +14,8 @@ namespace {
 
 // Slots that one flow may fill or empty before the next flow's turn.
 constexpr int kTurn = 4;
+// Complete messages that a flow keeps at most: one that more messages join before all are complete never empties.
+constexpr size_t kMostPassed = 256;
 
 // Precedes a tagged message, in a slot of its own.
 struct MessageHeader {
@@ -363,8 +365,9 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
   if (flow.offset < flow.transfers[flow.current].bytes) return;
   const Transfer transfer = flow.transfers[flow.current];
   ++(sends(flow) ? sent_ : received_)[static_cast<size_t>(flow.peer)];
-  if (++flow.current == flow.transfers.size()) {
-    flow.transfers.clear();
+  if (++flow.current == flow.transfers.size() || flow.current == kMostPassed) {
+    flow.transfers.erase(flow.transfers.begin(),
+                         flow.transfers.begin() + static_cast<ptrdiff_t>(flow.current));
     flow.current = 0;
   }
   flow.offset = 0;
