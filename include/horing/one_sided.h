@@ -65,7 +65,7 @@ HORING_API horingResult_t horingPutSignal(const void* localbuff, size_t count, h
                                           horingStream_t stream);
 
 /* Signals the peer, which may be the own rank. Needs no window; without one, the target takes signals from its first
- * horingWaitSignal for this rank on. */
+ * horingSignal or horingWaitSignal with this rank on. */
 HORING_API horingResult_t horingSignal(int peer, int sigIdx, int ctx, unsigned int flags, horingComm_t comm,
                                        horingStream_t stream);
 

@@ -165,6 +165,18 @@ TEST_F(Puts, KeepTheirOrder) {
     EXPECT_TRUE(std::equal(data[i].begin(), data[i].end(), window() + i % 7 * 20)) << i;
 }
 
+// Both send more than fits on the way before either waits.
+TEST_F(Puts, AreTakenWhereARankSignals) {
+  make(2);
+  const std::vector<Transfer> to_1(200, signalTo(1)), to_0(200, signalTo(0));
+  ASSERT_TRUE(rank(0).begin(to_1).ok());
+  ASSERT_TRUE(rank(1).begin(to_0).ok());
+  ASSERT_TRUE(run()) << rank(0).obstacle().text << "; " << rank(1).obstacle().text;
+  ASSERT_TRUE(rank(0).begin(std::vector{waitFor(1, 200)}).ok());
+  ASSERT_TRUE(rank(1).begin(std::vector{waitFor(0, 200)}).ok());
+  EXPECT_TRUE(run());
+}
+
 TEST_F(Puts, ReachTheirOwnRank) {
   makeWithWindow(2);
   const auto data = pattern(3000, 1);

@@ -58,7 +58,7 @@ PointToPoint::PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnect
 Status PointToPoint::begin(std::span<const Transfer> transfers) {
   HORING_TRY(status_);
   // A message that is being put aside continues.
-  std::erase_if(flows_, [this](const Flow& flow) { return flow.finished() && isIdle(flow); });
+  std::erase_if(flows_, [this](const Flow& flow) { return isIdle(flow); });
   HORING_TRY(copyToSelf(transfers));
   for (const Transfer& transfer : transfers)
     if (transfer.peer != rank_ || transfer.isOneSided()) add(transfer);

@@ -40,8 +40,9 @@ Status PointToPoint::closeWindow(uint64_t window) {
 }
 
 void PointToPoint::addOneSided(const Transfer& transfer) {
+  // Both ends may send more than fits on the way before either waits.
+  listen({&transfer.peer, 1});
   if (transfer.signals > 0) {
-    listen({&transfer.peer, 1});
     signals_.post(transfer);
     if (const std::optional<Transfer> served = signals_.takeServed(transfer.peer)) noteThrough({}, *served);
     return;
