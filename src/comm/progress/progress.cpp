@@ -122,7 +122,9 @@ Status Progress::checkOnIt(const Drive& drive, TaggedExchange* beside, int64_t n
                                  [&] { return obstacleOf(operation, now_ns); });
   } else if (putsWait(tagged_parts_.messages)) {
     // Names nobody, so that it is no part of a circle: targets that are asked take the puts.
-    parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns), [] { return Obstacle(); });
+    parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns), [&] {
+      return Obstacle{{}, tagged_parts_.messages.obstacle().text};
+    });
   }
   if (beside && beside->deadline().passed()) {
     CallLog& calls = parts_.guard.calls();
