@@ -3,6 +3,7 @@
 #include <set>
 
 #include "algorithms/catalogue.h"
+#include "selection/selection.h"
 #include "selection/table_words.h"
 
 namespace horing {
@@ -104,6 +105,7 @@ Result<std::vector<ModelChoice>> chooseByModel(const SelectionQuestion& asked, C
   const std::vector<uint64_t> sizes = sizesOf(asked, collective);
   HORING_ASSIGN(const std::vector<PredictedTimes> predicted,
                 predictTimes(asked.question, collective, sizes, asked.until));
+  const Shape shape{machine.nodes, machine.ranks_per_node, machine.rails};
   std::vector<ModelChoice> choices;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Algorithm* standing =
@@ -117,7 +119,10 @@ Result<std::vector<ModelChoice>> chooseByModel(const SelectionQuestion& asked, C
       return makeStatus(Code::kInvalidArgument, "no algorithm can run %s of %s here",
                         collectiveName(collective), tableBytesText(sizes[i]).c_str());
     const double most_time = errorFactor(machine, sizes[i]) * static_cast<double>(fastest.time);
-    const bool keeps = standing && (stands.time == 0 || static_cast<double>(stands.time) <= most_time);
+    // Tables do not know whether groups differ in size.
+    const bool can_run = standing && (standing->spreads || !shapeFor(*standing, shape).rails);
+    const bool keeps = standing && (stands.time == 0 ? can_run || !fastest.algorithm
+                                                     : static_cast<double>(stands.time) <= most_time);
     ModelChoice& choice = choices.emplace_back(keeps ? stands : fastest);
     if (const PredictedTimes* const next = fastestBut(choice.algorithm, predicted, i))
       choice.next = next->algorithm, choice.next_time = next->times[i];
