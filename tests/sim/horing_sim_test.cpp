@@ -334,6 +334,21 @@ TEST(ClusterPicture, LetsOneNodeStandForAllThatAreAlike) {
   EXPECT_EQ(count(picture, ">receives 195 KiB"), 3u);
 }
 
+TEST(ClusterPicture, StaysOnAScreen) {
+  Question question = smallQuestion("binomial", Collective::kBroadcast);
+  std::vector<int32_t> sizes(20, 1);
+  sizes[0] = 300;
+  question.machine.setNodes(sizes);
+  const std::string picture = drawCluster(predicted(question)).value();
+  const auto sideOf = [&](const std::string& mark) {
+    return std::stod(picture.substr(picture.find(mark) + mark.size()));
+  };
+  EXPECT_LE(sideOf(" width=\""), 1600);
+  EXPECT_LE(sideOf(" height=\""), 1600);
+  EXPECT_NE(picture.find("on 20 nodes, 319 ranks"), std::string::npos);
+  EXPECT_NE(picture.find("the first 11 of 20 nodes; the first 256 ranks of a node"), std::string::npos);
+}
+
 TEST(Chart, DrawsEveryPointInsideItsFrame) {
   Chart chart;
   chart.title = "a < b";

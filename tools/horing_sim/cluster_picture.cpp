@@ -11,7 +11,8 @@ namespace horing {
 
 namespace {
 
-constexpr int32_t kMostNodes = 12, kRanksInRow = 8;
+// What is drawn fits on a screen of 1,600 pixels.
+constexpr int32_t kMostNodes = 11, kRanksInRow = 8, kMostRows = 32;
 constexpr double kLeft = 24, kColumn = 132, kSwitch = 66, kNode = 214, kRank = 12, kFoot = 44;
 constexpr double kThickest = 22;  // of a link: that of the highest rate
 
@@ -62,7 +63,7 @@ class ClusterPicture {
   }
 
   std::string draw() {
-    const double rows = (machine_.ranks_per_node + kRanksInRow - 1) / kRanksInRow;
+    const double rows = std::min((machine_.ranks_per_node + kRanksInRow - 1) / kRanksInRow, kMostRows);
     const double bottom = kNode + 40 + rows * (kRank + 3);
     svg_.text(kLeft, 26, "title", title());
     svg_.text(kLeft, 44, "note", note());
@@ -91,6 +92,8 @@ class ClusterPicture {
     std::string text = "what the links of each node carry";
     if (prediction_.bound > 0) text += formatString("; %.3f x the wire bound", prediction_.overBound());
     if (drawn_ < machine_.nodes) text += formatString("; the first %d of %d nodes", drawn_, machine_.nodes);
+    if (machine_.ranks_per_node > kMostRows * kRanksInRow)
+      text += formatString("; the first %d ranks of a node", kMostRows * kRanksInRow);
     return text;
   }
 
@@ -105,7 +108,7 @@ class ClusterPicture {
       svg_.text(left + 14, kNode + 30, "note",
                 formatString("reduces %.0f %%",
                              100.0 * shares.parts()[static_cast<size_t>(node)] / Shares::kWhole));
-    for (int32_t rank = 0; rank < ranks; ++rank)
+    for (int32_t rank = 0; rank < std::min(ranks, kMostRows * kRanksInRow); ++rank)
       svg_.rect(left + 14 + rank % kRanksInRow * (kRank + 2), kNode + 37 + rank / kRanksInRow * (kRank + 3),
                 kRank, kRank, "rank");
   }

@@ -6,7 +6,8 @@
 
 namespace horing {
 
-// SVG that follows the reader's light or dark setting. `prediction` has records of its messages. Of many nodes the first ones are drawn.
+// SVG that follows the reader's light or dark setting. `prediction` has records of its messages. Of many nodes, or
+// ranks of a node, the first ones are drawn.
 // Errors: schedules that FoldedNetwork::build() refuses.
 Result<std::string> drawCluster(const Prediction& prediction);
 

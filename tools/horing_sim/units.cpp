@@ -15,6 +15,8 @@ std::string timeText(Picoseconds time) {
 
 std::string shapeText(const MachineModel& machine) {
   if (!machine.rails) return formatString("%d x %d ranks", machine.nodes, machine.ranks_per_node);
+  constexpr int32_t kMostListed = 16;
+  if (machine.nodes > kMostListed) return formatString("%d nodes, %d ranks", machine.nodes, machine.ranks());
   std::string text;
   for (const int32_t size : machine.rails.sizes()) text += (text.empty() ? "" : "+") + std::to_string(size);
   return text + " ranks";

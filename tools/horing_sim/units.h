@@ -8,7 +8,7 @@ namespace horing {
 
 // "12.3 us", three significant digits.
 std::string timeText(Picoseconds time);
-// "4 x 2 ranks", or "2+2+1 ranks" where nodes differ.
+// "4 x 2 ranks", or "2+2+1 ranks" where nodes differ, "20 nodes, 61 ranks" where they are many.
 std::string shapeText(const MachineModel& machine);
 
 }  // namespace horing
