@@ -117,6 +117,15 @@ TEST(LaneDiagram, NamesLanesByWhatTheyDo) {
     EXPECT_NE(picture.value().find(name), std::string::npos) << name;
 }
 
+// Also for an algorithm that knows no groups.
+TEST(LaneDiagram, CountsGroupByGroupWhereGroupsDiffer) {
+  const Shape shape = Shape::of(std::vector<int32_t>{2, 3});
+  const auto all = buildAll("ring", Collective::kAllGather, {1, 5});
+  Result<std::string> picture = drawLanes(all, timelineOf(all), {shape.members, 2, shape.rails});
+  ASSERT_TRUE(picture.ok()) << picture.status().message();
+  EXPECT_NE(picture.value().find("2 groups of up to 3, position 2 = (1,0)"), std::string::npos);
+}
+
 double heightOf(const std::string& picture) {
   return std::stod(picture.substr(picture.find("height=\"") + 8));
 }

@@ -85,7 +85,7 @@ class Diagram {
   }
 
  private:
-  const Rails& rails() const { return schedules_[0].rails; }  // of groups that differ in size
+  const Rails& rails() const { return options_.rails; }
   int32_t groupOf(int32_t position) const {
     return rails() ? rails().groupOf(position) : position / std::max(options_.members, 1);
   }

@@ -11,6 +11,7 @@ namespace horing {
 struct DiagramOptions {
   int32_t members = 1;    // ranks per group; what leaves a group is drawn apart
   int32_t position = -1;  // the rank to draw, -1: all of them, with the messages between them
+  Rails rails{};          // groups that differ in size, with up to `members` ranks
 };
 
 // SVG that follows the reader's light or dark setting. Errors: a position that is not there.

@@ -84,7 +84,9 @@ void list() {
 Result<std::vector<Schedule>> schedulesToShow(PlanOptions& options) {
   if (findAlgorithm(options.what)) return buildSchedules(options, options.collectives[0]);
   Result<std::vector<Schedule>> schedules = readSchedules(options.what);
-  if (schedules.ok()) options.shape.members = std::max(schedules.value()[0].grid.columns, 1);
+  if (!schedules.ok()) return schedules;
+  const Schedule& first = schedules.value()[0];
+  options.shape = first.rails ? Shape::of(first.rails.sizes()) : Shape{1, std::max(first.grid.columns, 1)};
   return schedules;
 }
 
@@ -101,7 +103,7 @@ Status show(PlanOptions& options) {
   if (options.svg_path.empty()) return {};
   HORING_ASSIGN(const Timeline timeline, computeTimeline(all));
   HORING_ASSIGN(const std::string picture,
-                drawLanes(all, timeline, {options.shape.members, options.position}));
+                drawLanes(all, timeline, {options.shape.members, options.position, options.shape.rails}));
   return writeFile(options.svg_path, picture);
 }
 
