@@ -214,6 +214,7 @@ TEST(PlanOptions, TakeNodesThatDiffer) {
   EXPECT_EQ(shape.rails.sizeOf(1), 2);
   parsed({"show", "ho_ring", "--nodes", "3", "--ranks", "3,2"}, 2, "2 numbers for 3 nodes");
   parsed({"show", "ho_ring", "--ranks", "3,0"}, 2);
+  EXPECT_EQ(parsed({"show", "--ranks", "3", "ho_ring"}).what, "ho_ring");
 }
 
 TEST(PlanOptions, RefusesNonsense) {

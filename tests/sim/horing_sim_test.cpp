@@ -88,7 +88,9 @@ TEST(SimOptions, TakeNodesThatDiffer) {
   EXPECT_NE(fault({"--nodes", "4", "--ranks", "2,2,1"}).find("3 numbers for 4 nodes"), std::string::npos);
   EXPECT_NE(fault({"--ranks", "2,2,1", "--inter-gbytes", "10,4"}).find("2 numbers for 3 nodes"),
             std::string::npos);
-  EXPECT_NE(fault({"--inter-gbytes", "10,0"}).find("is above 0"), std::string::npos);
+  for (const char* rates : {"10,0", "10,nan", "nan"})
+    EXPECT_NE(fault({"--inter-gbytes", rates}).find("is above 0"), std::string::npos) << rates;
+  EXPECT_NE(fault({"--ranks", "2", "3"}).find("not expected: 3"), std::string::npos);
 }
 
 TEST(Units, ReadSizesAsPeopleWriteThem) {

@@ -49,6 +49,7 @@ void addShape(CLI::App& command, PlanOptions& options, Raw& raw) {
       ->capture_default_str();
   command.add_option("-n,--ranks", raw.ranks, "Ranks per node, or of each node: 4,3")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command.add_option("-c,--collective", raw.collective, "Default: all_reduce to show, all three to verify")

@@ -66,6 +66,7 @@ void addMachine(CLI::App& command, Raw& raw) {
   command.add_option("-m,--nodes", raw.nodes, "Nodes (default: 2)")->check(CLI::Range(1, kMaxModelNodes));
   command.add_option("-n,--ranks", raw.ranks, "Ranks per node (default: 8), or of each node: 4,4,3")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1, kMaxModelRanksPerNode));
   command.add_option("--inter-us", raw.inter_latency, "Latency between nodes in microseconds (default: 5)")
       ->check(CLI::Range(0.0, 1e9));
@@ -74,6 +75,7 @@ void addMachine(CLI::App& command, Raw& raw) {
                   "Rate of each NIC, each way, in 10^9 bytes per second (default: 12.5), or of the NICs of "
                   "each node: 12.5,12.5,5")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(0.0, 1e9));
   command.add_option("--intra-us", raw.intra_latency, "Latency inside a node in microseconds (default: 2)")
       ->check(CLI::Range(0.0, 1e9));
@@ -153,8 +155,11 @@ void setNodes(const Raw& raw, MachineModel& machine) {
     machine.setNodes(std::vector<int32_t>(nodes, raw.ranks.empty() ? machine.ranks_per_node : raw.ranks[0]));
   }
   if (raw.inter_rates.empty()) return;
-  if (raw.inter_rates.size() > 1 && *std::min_element(raw.inter_rates.begin(), raw.inter_rates.end()) <= 0)
-    throw CLI::ValidationError("--inter-gbytes", "the rate of each node is above 0");
+  // CLI::Range accepts "nan".
+  const bool may_be_zero = raw.inter_rates.size() == 1;
+  for (const double rate : raw.inter_rates)
+    if (!(rate > 0 || (may_be_zero && rate == 0)))
+      throw CLI::ValidationError("--inter-gbytes", "a rate is a number, and that of each node is above 0");
   machine.setRates(raw.inter_rates);
 }
 
