@@ -47,10 +47,9 @@ class FoldedNetwork {
   }
   // Empty if the rank has fewer lanes than others, as a rank alone on its node has.
   const Lane& lane(int32_t lane_id) const {
-    static const Lane kNone;
     const std::vector<Lane>& lanes = scheduleOf(lane_id).lanes;
     const auto number = static_cast<size_t>(laneOf(lane_id));
-    return number < lanes.size() ? lanes[number] : kNone;
+    return number < lanes.size() ? lanes[number] : none_;
   }
 
   std::span<const Wire> wires() const { return wires_; }
@@ -71,6 +70,7 @@ class FoldedNetwork {
   int32_t recvWire(int32_t from, int32_t lane_id);
   int32_t wire(int32_t from, int32_t to, int32_t lane);
 
+  Lane none_;
   std::span<const Schedule> schedules_;
   Folding folding_;
   int32_t lanes_ = 0;  // of a rank
