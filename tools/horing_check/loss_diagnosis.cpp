@@ -20,7 +20,7 @@ constexpr double kTimesUsual = 4;
 // The least share on a side or path that is slow.
 constexpr double kShareIfSlow = 0.01;
 // Lossy samples beyond those expected of noise, for a suspicion and for blame.
-constexpr double kSuspected = 1.5, kBlamed = 3.5;
+constexpr double kSuspected = 1.5, kBlamed = 4;
 constexpr double kDeviations = 4;
 // The samples of a path before it is blamed, the part of them that has to be lossy, and the accepted probability that noise does that to
 // any path.
@@ -60,18 +60,21 @@ class Losses {
     limit_ = std::max(kLeastShare, kTimesUsual * quantile(std::move(shares), 0.5));
   }
 
-  // The worst side first; samples of what was found explain no more.
+  // The worst side first; its samples explain no more. Then the paths.
   void find(std::vector<Finding>& findings) {
-    while (const std::optional<Finding> finding = worst()) {
-      if (finding->factor >= kShareIfSlow || !isSlow(*finding, findings)) findings.push_back(*finding);
+    while (const std::optional<Finding> finding = worstSide()) {
+      report(*finding, findings);
       std::erase_if(samples_, [&](const Sample* sample) {
-        if (finding->part == Part::kPath) return sample->from == finding->node && sample->to == finding->to;
         return (finding->part == Part::kSends ? sample->from : sample->to) == finding->node;
       });
     }
+    findPaths(findings);
   }
 
  private:
+  static void report(const Finding& loss, std::vector<Finding>& findings) {
+    if (loss.factor >= kShareIfSlow || !isSlow(loss, findings)) findings.push_back(loss);
+  }
   static bool isSlow(const Finding& loss, const std::vector<Finding>& findings) {
     return std::any_of(findings.begin(), findings.end(), [&](const Finding& other) {
       return other.quantity == Quantity::kRate && other.part == loss.part && other.node == loss.node &&
@@ -81,27 +84,21 @@ class Losses {
   static double shareOf(const Sample& sample) {
     return static_cast<double>(sample.segments_resent) / static_cast<double>(sample.segments);
   }
+  bool isLossy(const Sample& sample) const { return shareOf(sample) > limit_; }
   static double quantile(std::vector<double> values, double part) {
     if (values.empty()) return 0;
     std::sort(values.begin(), values.end());
     return values[static_cast<size_t>(static_cast<double>(values.size() - 1) * part)];
   }
 
-  std::optional<Finding> worst() const {
-    std::map<LossySide, LossTally> sides;
-    std::map<LossyPath, LossTally> paths;
-    for (const Sample* sample : samples_) {
-      const bool is_lossy = shareOf(*sample) > limit_;
-      sides[{Part::kSends, sample->from}].add(*sample, is_lossy);
-      sides[{Part::kReceives, sample->to}].add(*sample, is_lossy);
-      paths[{sample->from, sample->to}].add(*sample, is_lossy);
-    }
-    const std::optional<Finding> side = worstSide(sides);
-    return side ? side : worstPath(paths);
-  }
-
   // Noise is what the better half of the sides shows: a lossy receiver makes samples of all senders lossy.
-  std::optional<Finding> worstSide(const std::map<LossySide, LossTally>& sides) const {
+  std::optional<Finding> worstSide() const {
+    std::map<LossySide, LossTally> sides;
+    for (const Sample* sample : samples_) {
+      sides[{Part::kSends, sample->from}].add(*sample, isLossy(*sample));
+      sides[{Part::kReceives, sample->to}].add(*sample, isLossy(*sample));
+    }
+    if (sides.empty()) return std::nullopt;
     std::vector<double> parts;
     for (const auto& [side, tally] : sides) parts.push_back(tally.lossyPart());
     std::sort(parts.begin(), parts.end());
@@ -125,23 +122,21 @@ class Losses {
     return found;
   }
 
-  std::optional<Finding> worstPath(const std::map<LossyPath, LossTally>& paths) const {
+  void findPaths(std::vector<Finding>& findings) const {
+    std::map<LossyPath, LossTally> paths;
     int lossy = 0;
-    for (const auto& [path, tally] : paths) lossy += tally.lossy;
+    for (const Sample* sample : samples_) {
+      paths[{sample->from, sample->to}].add(*sample, isLossy(*sample));
+      lossy += isLossy(*sample);
+    }
     for (const auto& [path, tally] : paths) {
       const bool is_lossy = tally.lossy > 1 || tally.share() >= kShareOfOneSample;
       if (!is_lossy || tally.lossyPart() < kPathShare || tally.share() <= kTimesUsual * limit_) continue;
       const double noise = static_cast<double>(lossy - tally.lossy) / static_cast<double>(samples_.size());
       const double accident = static_cast<double>(paths.size()) * std::pow(noise, tally.lossy);
-      return Finding{Quantity::kLoss,
-                     Part::kPath,
-                     path.first,
-                     path.second,
-                     tally.share(),
-                     1,
-                     tally.samples >= kLossySamplesOfPath && accident <= kLossByAccident};
+      const bool is_sure = tally.samples >= kLossySamplesOfPath && accident <= kLossByAccident;
+      report({Quantity::kLoss, Part::kPath, path.first, path.second, tally.share(), 1, is_sure}, findings);
     }
-    return std::nullopt;
   }
 
   std::vector<const Sample*> samples_;

@@ -67,20 +67,20 @@ TEST(Losses, BeforeASlowLinkAreNotReportedUnlessTheyAreMany) {
 // A queue that overflows now and then is no fault of a node.
 TEST(Losses, InBurstsAreBlamedOnNobody) {
   int blamed_any = 0;
-  for (unsigned seed = 1; seed <= 200; ++seed)
+  for (unsigned seed = 1; seed <= 50; ++seed)
     for (const double samples : {0.02, 0.1, 0.5}) {
       SimulatedCluster cluster(8, seed);
       cluster.overflow(samples);
       blamed_any += !lossy(cluster).empty();
     }
-  EXPECT_LE(blamed_any, 6);  // of 600
+  EXPECT_LE(blamed_any, 1);  // of 150
   int blamed_large = 0;
-  for (unsigned seed = 1; seed <= 20; ++seed) {
-    SimulatedCluster cluster(256, seed);
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    SimulatedCluster cluster(64, seed);
     cluster.overflow(0.02);
     blamed_large += !lossy(cluster).empty();
   }
-  EXPECT_LE(blamed_large, 2);
+  EXPECT_EQ(blamed_large, 0);
 }
 
 TEST(Losses, AreUnknownWithoutCounters) {
