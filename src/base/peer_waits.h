@@ -10,8 +10,8 @@ namespace horing {
 
 struct PeerWait {
   int32_t peer = -1;
-  bool for_room =
-      false;  // waits until the peer takes data, data in flight included; false: waits for the peer's data
+  // Waits until the peer takes data, data in flight included; false: waits for the peer's data.
+  bool for_room = false;
   bool operator==(const PeerWait&) const = default;
 };
 

@@ -47,8 +47,8 @@ class Watch {
 
   std::shared_ptr<Lookout> lookout_;
   std::map<int, Interest> interests_;
-  std::vector<int>
-      told_;  // returned by the last wait(); the lookout watches each once, so they are armed again
+  // Returned by the last wait(); the lookout watches each once, so they are armed again.
+  std::vector<int> told_;
   struct News {
     std::mutex mutex;
     std::condition_variable changed;

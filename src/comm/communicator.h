@@ -28,8 +28,8 @@ namespace horing {
 // How a communicator chooses algorithms, and how it waits. Equal on all ranks, except the waiting.
 struct Choices {
   SelectionTable table;
-  std::string
-      found_at{};  // for logs: where a kept table was found; empty: it was not found but built in or predicted
+  // For logs: where a kept table was found; empty: it was not found but built in or predicted.
+  std::string found_at{};
   std::optional<MachineModel> machine;  // the cost model of the machine, if it was measured
   WaitPolicy wait;
   Shares shares = {};  // empty unless the links of groups differ in speed (selection/group_shares.h)

@@ -36,8 +36,8 @@ struct LinkModel {
   double gbytes_per_s = 0;      // 10^9 bytes; of one port, in each direction at once
   double message_us = 0;        // core time at each end, per message
   double cpu_gbytes_per_s = 0;  // rate at which a core sends to and receives from the link
-  double start_us =
-      0;  // additional core time of a message on an idle line: later messages share its system calls
+  // Additional core time of a message on an idle line: later messages share its system calls.
+  double start_us = 0;
   // Of a NIC: bytes that it passes in no time when it has rested, as shapers with a token bucket do. It recovers at its rate while idle.
   double burst_bytes = 0;
 };
@@ -69,8 +69,8 @@ struct MachineModel {
   Owner cores_of = Owner::kNode;        // or kMachine: shared by all nodes, as with emulated nodes
   double step_us = 0;                   // core time per slice of a step
   double copy_gbytes_per_s = 0;         // rate of a core, per destination of a value
-  double fold_gbytes_per_s =
-      0;  // rate of a core for folding two operands; each more adds a third of the time
+  // Rate of a core for folding two operands; each more adds a third of the time.
+  double fold_gbytes_per_s = 0;
   // Core time for an idle rank to continue. If ranks share cores, the cost of each turn of a rank on its core, also of a turn without work
   // (core_turns.h); 0: ranks share cores evenly.
   double turn_us = 0;

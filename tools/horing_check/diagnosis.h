@@ -35,8 +35,8 @@ struct Finding {
   Part part = Part::kSends;
   int node = 0;
   int to = -1;  // the end of the path; -1: not a path
-  double factor =
-      1;  // of the cluster's rate or latency; of a loss, the share of segments that were resent; 1 for data
+  // Of the cluster's rate or latency; of a loss, the share of segments that were resent; 1 for data.
+  double factor = 1;
   int partners = 0;  // the number of partners that saw it
   // Measured often enough to blame it. Unconfirmed findings are measured again (rounds.h).
   bool confirmed = false;

@@ -20,8 +20,8 @@ struct BufferRules {
   size_t recv_bytes = 0;
   size_t element_bytes = 1;  // a power of two
   bool may_be_in_place = true;
-  size_t in_place_offset =
-      0;  // in place: where the smaller buffer begins, in bytes from the larger one's start
+  // In place: where the smaller buffer begins, in bytes from the larger one's start.
+  size_t in_place_offset = 0;
 
   // Whether the required buffers are not null, are aligned to their elements, and overlap only if the call is in place.
   bool allow(const void* send, const void* recv) const {

@@ -17,8 +17,8 @@ enum class Taken : uint8_t { kUnasked, kNothing, kSome, kAll };
 
 struct CollectiveCommand {
   Call call;
-  std::vector<size_t>
-      tables{};  // the call's blocks point into it: moving keeps the pointers valid, copying would not
+  // The call's blocks point into it: moving keeps the pointers valid, copying would not.
+  std::vector<size_t> tables{};
 
   // Not defaulted: value-initialisation by a defaulted constructor would fill the struct with zeros first.
   CollectiveCommand() {}

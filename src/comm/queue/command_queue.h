@@ -133,8 +133,8 @@ class CommandQueue {
   std::unique_ptr<KernelCalls> kernels_;  // null where the communicator has no team of GPUs
   std::mutex mutex_;
   std::condition_variable changed_;
-  Entries
-      entries_;  // messages with tags in flight, the running entry and the waiting entries, in the order of the calls
+  // Messages with tags in flight, the running entry and the waiting entries, in the order of the calls.
+  Entries entries_;
   bool stop_ = false;
   const Entry* awaited_ = nullptr;             // the entry whose turn the thread awaits
   std::atomic<bool> has_message_{false};       // a message was added since

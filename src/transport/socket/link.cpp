@@ -307,7 +307,7 @@ void SocketLink::lookAtPaces(int64_t now_ns) {
     StreamPace& pace = streams_[i].pace;
     if (isOpen(i) && now_ns - pace.lookedAtNs() >= kLookEveryNs) {
       const SocketStream& tcp = *streams_[i].tcp;
-      pace.look(tcp.queuedBytes() + static_cast<size_t>(tcp.unacknowledgedBytes()), tcp.counts(), now_ns);
+      pace.look(tcp.queuedBytes(), tcp.counts(), now_ns);
     }
     all_known = all_known && isOpen(i) && pace.nsPerByte() > 0;
     fastest = fastest > 0 ? std::min(fastest, pace.nsPerByte()) : pace.nsPerByte();

@@ -13,7 +13,8 @@ constexpr double kNewSampleShare = 0.5;
 constexpr int64_t kForgetsAfterNs = 1'000'000'000;
 }  // namespace
 
-void StreamPace::look(uint64_t pending, const Counts& counts, int64_t now_ns) {
+void StreamPace::look(uint64_t queued, const Counts& counts, int64_t now_ns) {
+  const uint64_t pending = queued + counts.waiting;
   if (looked_ns_ == 0) sampled_ = counts;
   const uint64_t bytes = counts.acknowledged - sampled_.acknowledged;
   const uint64_t busy_ns = counts.busy_ns - sampled_.busy_ns;

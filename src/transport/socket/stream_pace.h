@@ -11,13 +11,14 @@ class StreamPace {
   struct Counts {
     uint64_t acknowledged = 0;  // bytes
     uint64_t busy_ns = 0;       // while there were bytes to move, and room for them at the other end
+    uint64_t waiting = 0;       // bytes written and not acknowledged yet
   };
 
   // After a new connection, whose path may be another one.
   void reset() { *this = {}; }
   void posted(uint64_t bytes) { pending_ += static_cast<double>(bytes); }
-  // Every millisecond or so while messages are posted. `pending`: bytes posted and not acknowledged yet.
-  void look(uint64_t pending, const Counts& counts, int64_t now_ns);
+  // Every millisecond or so while messages are posted. `queued`: bytes posted and not written yet.
+  void look(uint64_t queued, const Counts& counts, int64_t now_ns);
   int64_t lookedAtNs() const { return looked_ns_; }
 
   // 0: not known yet.

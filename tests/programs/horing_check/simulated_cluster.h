@@ -58,8 +58,8 @@ class SimulatedCluster {
   Figures figures() const { return {static_cast<int>(sends_.size()), samples_}; }
 
  private:
-  static constexpr int kSegments =
-      700;  // of a sample: a quarter of a second at 200 Mbit/s, packets of 9000 bytes
+  // Of a sample: a quarter of a second at 200 Mbit/s, packets of 9000 bytes.
+  static constexpr int kSegments = 700;
 
   void measure(const Matching& partner) {
     for (size_t to = 0; to < partner.size(); ++to) {
