@@ -118,7 +118,7 @@ Status Client::chooseStrategy() {
   const Choice smallest = *std::ranges::min_element(choices, {}, &Choice::memory);
   std::erase_if(choices, [&](const Choice& choice) { return choice.memory > limit; });
   if (choices.empty()) return doesNotFit(smallest, limit);
-  if (choices.size() > 1) {
+  if (choices.size() > 1 && grid_.shape().ranks() > 1) {  // one rank alone moves nothing
     HORING_ASSIGN(const horingParoRates_t rates, measureRates(comm_, list_.longestBytes()));
     for (Choice& choice : choices)
       for (const horingParoEstimate_t& cost : choice.costs) choice.seconds += secondsOf(cost, 1, rates);

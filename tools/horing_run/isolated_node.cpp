@@ -100,6 +100,9 @@ Status IsolatedNode::openNamespaces() {
     others_.push_back(open_one(kind));
     if (!others_.back().valid()) return systemError(errno, "opening %s%s", folder.c_str(), kind);
   }
+  const std::string root = "/proc/" + std::to_string(pid_) + "/root";
+  root_ = Fd(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root_.valid()) return systemError(errno, "opening %s", root.c_str());
   return {};
 }
 
@@ -116,6 +119,9 @@ Status IsolatedNode::enter() const {
   if (setns(network_.get(), 0) != 0) return systemError(errno, "entering the node's network");
   for (const Fd& space : others_)
     if (setns(space.get(), 0) != 0) return systemError(errno, "entering the node");
+  // setns() leaves a chroot.
+  if (fchdir(root_.get()) != 0 || chroot(".") != 0)
+    return systemError(errno, "entering the node's root folder");
   if (folder && chdir(folder.get()) != 0)
     return systemError(errno, "entering the folder %s in the node", folder.get());
   return {};

@@ -45,6 +45,7 @@ class IsolatedNode {
   Fd network_;
   // The namespaces to enter in this order; the mount namespace last, since /proc changes with it.
   std::vector<Fd> others_;
+  Fd root_;  // of the holder
 };
 
 }  // namespace horing::run

@@ -203,6 +203,26 @@ TEST_F(HoringRunNodes, VanishWhenTheRunIsInterrupted) {
     EXPECT_TRUE(eventually([&] { return !namespaceInUse(network); })) << network;
 }
 
+// A chroot whose /mnt, and the folder in it, nobody sees outside.
+TEST_F(HoringRunNodes, StayInAChroot) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root makes a chroot";
+  const std::string root = testing::TempDir() + "horing_run_chroot";
+  std::filesystem::create_directory(root);
+  std::vector<std::string> words = {"unshare",
+                                    "-m",
+                                    "sh",
+                                    "-ec",
+                                    "mount --make-rprivate /; mount --rbind / \"$0\"; mount -t tmpfs tmpfs "
+                                    "\"$0/mnt\"; mkdir \"$0/mnt/work\";"
+                                    "exec chroot \"$0\" sh -c 'cd /mnt/work && exec \"$@\"' sh \"$@\"",
+                                    root};
+  std::ranges::copy(command({"-n", "2", "--nodes", "2"}, {"pwd"}), std::back_inserter(words));
+  const Outcome outcome = runProgram(words);
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(sortedLines(outcome.output), (std::vector<std::string>{"/mnt/work", "/mnt/work"}));
+  std::filesystem::remove(root);
+}
+
 TEST_F(HoringRunNodes, NeedNoRoot) {
   if (geteuid() != 0) GTEST_SKIP() << "the other tests of this suite just ran without root";
   Program program(command({"-n", "2", "--nodes", "2", "--rate", "200"}, {"hostname"}), [] {
