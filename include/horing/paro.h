@@ -10,6 +10,7 @@
  *   for each micro-step:
  *     horingParoGatherParams(p, bucket) ... GetParam ... horingParoReleaseParams(p, bucket)  forward and back
  *     horingParoOpenGrads(p, bucket)    ... GetGrad  ... horingParoReduceGrads(p, bucket)    back
+ *       or, where they are computed in memory of the caller, horingParoReduceGradsOf(p, bucket, ...)
  *   horingParoSyncGrads(p);
  *   for each trainable bucket: horingParoGetShard(p, bucket, &shard), update shard.master from shard.grads
  *   horingParoSyncParams(p);
@@ -308,6 +309,14 @@ HORING_API horingResult_t horingParoGetGrad(horingParo_t paro, size_t param, voi
  * micro-steps. The sum over micro-steps is never averaged. Errors: horingInvalidUsage (not open), and those of
  * collectives. */
 HORING_API horingResult_t horingParoReduceGrads(horingParo_t paro, int bucket);
+
+/* As horingParoOpenGrads, a copy of these gradients, and horingParoReduceGrads, with fewer passes over memory: gradients
+ * that each rank keeps whole are added up from where they are. `grads[i]` are those of the bucket's i-th parameter, in the
+ * order of the parameters: all of its elements, of the bucket's gradType; NULL: zeros. They have been read on return.
+ * Errors: horingInvalidArgument (NULL, a `numGrads` other than the number of the bucket's parameters), and those of the
+ * two calls. */
+HORING_API horingResult_t horingParoReduceGradsOf(horingParo_t paro, int bucket, const void* const* grads,
+                                                  size_t numGrads);
 
 /* Discards the open gradients, as if they had never been opened: nothing is reduced. All ranks call it, or
  * none. Errors: horingInvalidUsage (not open). */

@@ -174,6 +174,10 @@ class Paro {
     horingParo_t model_;
     int bucket_;
   };
+  // Those of the bucket's parameters, in their order; nullptr: zeros.
+  void reduceGradsOf(int bucket, std::span<const void* const> grads) {
+    checkParo(horingParoReduceGradsOf(paro_, bucket, grads.data(), grads.size()));
+  }
   [[nodiscard]] Grads openGrads(int bucket) {
     checkParo(horingParoOpenGrads(paro_, bucket));
     return Grads(paro_, bucket);

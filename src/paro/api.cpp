@@ -255,6 +255,13 @@ horingResult_t horingParoReduceGrads(horingParo_t paro, int bucket) {
   return onClient(paro, [&](Client& client) { return client.reduceGrads(bucket); });
 }
 
+horingResult_t horingParoReduceGradsOf(horingParo_t paro, int bucket, const void* const* grads,
+                                       size_t numGrads) {
+  return onClient(paro, grads, "grads", [&](Client& client) {
+    return client.reduceGradsOf(bucket, {grads, numGrads});
+  });
+}
+
 horingResult_t horingParoDiscardGrads(horingParo_t paro, int bucket) {
   return onClient(paro, [&](Client& client) { return client.discardGrads(bucket); });
 }

@@ -41,6 +41,7 @@ BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const
     }
     BucketLayout& bucket = list.buckets[found->second];
     list.places.push_back({static_cast<int>(found->second), bucket.count, param.count});
+    bucket.params.push_back(i);
     bucket.count += param.count;
     list.params += param.count;
     if (trainable) list.trainable += param.count;

@@ -19,6 +19,7 @@ struct BucketLayout {
   bool trainable = false;
   size_t count = 0;   // elements
   size_t padded = 0;  // rounded up to a multiple of the ranks; elements beyond `count` are always 0
+  std::vector<size_t> params{};  // their numbers, in order
 };
 
 struct BucketList {

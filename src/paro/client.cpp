@@ -212,12 +212,26 @@ Result<Client::GradBuffer*> Client::openBufferOf(int bucket) {
   return outOfOrder("has no open gradients", bucket, "horingParoOpenGrads");
 }
 
-Status Client::openGrads(int number) {
-  HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
+Status Client::mayOpen(int bucket) {
+  HORING_TRY(findTrainable(bucket).status());
   if (phase_ != Phase::kMicroSteps)
-    return outOfOrder("is being updated", number, "horingParoSyncParams before horingParoOpenGrads");
-  if (openBufferOf(number).ok())
-    return outOfOrder("has open gradients already", number, "horingParoReduceGrads");
+    return outOfOrder("is being updated", bucket, "horingParoSyncParams before horingParoOpenGrads");
+  if (openBufferOf(bucket).ok())
+    return outOfOrder("has open gradients already", bucket, "horingParoReduceGrads");
+  return {};
+}
+
+Status Client::openGrads(int number) {
+  HORING_ASSIGN(GradBuffer* const buffer, openBuffer(number));
+  const BucketLayout& layout = list_.buckets[static_cast<size_t>(number)];
+  const size_t bytes = layout.padded * bytesOf(layout.grad_type);
+  if (bytes > 0) std::memset(buffer->memory.data(), 0, bytes);
+  return {};
+}
+
+Result<Client::GradBuffer*> Client::openBuffer(int number) {
+  HORING_TRY(mayOpen(number));
+  HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
   const size_t bytes = bucket->layout.padded * bytesOf(bucket->layout.grad_type);
   const auto find_free = [&]() -> GradBuffer* {
     for (GradBuffer& buffer : grad_buffers_)
@@ -232,10 +246,9 @@ Status Client::openGrads(int number) {
   if (!buffer)
     return outOfOrder("would be the third with open gradients", number,
                       "horingParoReduceGrads of one of the others");
-  if (bytes > 0) std::memset(buffer->memory.data(), 0, bytes);
   buffer->use = GradBuffer::Use::kOpen;
   buffer->bucket = number;
-  return {};
+  return buffer;
 }
 
 Result<void*> Client::grad(size_t param) {
@@ -261,6 +274,46 @@ Status Client::reduceGrads(int number) {
   reducing_.push_back(buffer);
   // Without a collective there is nothing to wait for: collects at once.
   return row_->grads == horingParoWhole ? collectAll() : Status();
+}
+
+Status Client::reduceGradsOf(int number, std::span<const void* const> grads) {
+  HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
+  const std::vector<size_t>& params = bucket->layout.params;
+  if (grads.size() != params.size())
+    return makeStatus(Code::kInvalidArgument,
+                      "numGrads is %zu, and bucket %d has %zu parameters: expected as many", grads.size(),
+                      number, params.size());
+  if (row_->grads != horingParoWhole) {
+    HORING_ASSIGN(GradBuffer* const buffer, openBuffer(number));
+    copyGrads(*bucket, grads, buffer->memory.data());
+    return reduceGrads(number);
+  }
+  HORING_TRY(mayOpen(number));
+  const horingDataType_t type = bucket->layout.grad_type;
+  if (!bucket->has_grads) copyGrads(*bucket, grads, bucket->grads.data());
+  for (size_t i = 0; bucket->has_grads && i < grads.size(); ++i) {
+    const horingParoPlace_t& place = list_.places[params[i]];
+    if (grads[i])
+      accumulate(bucket->grads.data() + place.offset * bytesOf(type), grads[i], type, place.count);
+  }
+  bucket->has_grads = true;
+  ++bucket->reductions;
+  return {};
+}
+
+void Client::copyGrads(const Bucket& bucket, std::span<const void* const> grads, std::byte* to) const {
+  const size_t element_bytes = bytesOf(bucket.layout.grad_type);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const horingParoPlace_t& place = list_.places[bucket.layout.params[i]];
+    if (place.count == 0) continue;
+    std::byte* const at = to + place.offset * element_bytes;
+    if (grads[i])
+      std::memcpy(at, grads[i], place.count * element_bytes);
+    else
+      std::memset(at, 0, place.count * element_bytes);
+  }
+  const size_t padding = bucket.layout.padded - bucket.layout.count;
+  if (padding > 0) std::memset(to + bucket.layout.count * element_bytes, 0, padding * element_bytes);
 }
 
 Status Client::discardGrads(int number) {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ class Client {
   Status openGrads(int bucket);
   Result<void*> grad(size_t param);
   Status reduceGrads(int bucket);
+  Status reduceGradsOf(int bucket, std::span<const void* const> grads);
   Status discardGrads(int bucket);
   Status syncGrads();
   struct Norm {
@@ -119,6 +121,11 @@ class Client {
   // Rounds a bucket's master into its parameters, and starts to send these to the other ranks that keep them.
   Status publish(Bucket& bucket);
   Result<GradBuffer*> openBufferOf(int bucket);
+  Status mayOpen(int bucket);
+  // Opens a buffer whose elements have any value.
+  Result<GradBuffer*> openBuffer(int bucket);
+  // Copies gradients, as reduceGradsOf() gets them, to the beginning of a bucket; zeros where there are none.
+  void copyGrads(const Bucket& bucket, std::span<const void* const> grads, std::byte* to) const;
   Status collectOldest();
   Status collectAll();
   Result<Memory> takeGathered(size_t bytes);

@@ -170,10 +170,14 @@ class Trainee {
     }
   }
 
-  // Last bucket first, as backward propagation does.
+  // Last bucket first, as backward propagation does. In both ways: from memory of this object, and written to that of the client.
   void giveGrads(int micro_step, int step) {
     for (int bucket = buckets_; bucket-- > 0;) {
       if (!isTrainable(bucket)) continue;
+      if ((bucket + micro_step + step) % 2 == 1) {
+        ASSERT_NO_FATAL_FAILURE(reduceOwnGrads(bucket, micro_step, step));
+        continue;
+      }
       ASSERT_PARO(horingParoOpenGrads(paro_, bucket));
       horingParoBucket_t info{};
       ASSERT_PARO(horingParoGetBucket(paro_, bucket, &info));
@@ -215,6 +219,20 @@ class Trainee {
   }
 
  private:
+  void reduceOwnGrads(int bucket, int micro_step, int step) {
+    horingParoBucket_t info{};
+    ASSERT_PARO(horingParoGetBucket(paro_, bucket, &info));
+    std::vector<std::vector<char>> memory;
+    forEachParamOf(bucket, [&](size_t p) {
+      memory.emplace_back(params_[p].count * bytesOf(info.gradType));
+      for (size_t i = 0; i < params_[p].count; ++i)
+        put(memory.back().data(), info.gradType, i, gradient(rank_, micro_step, step, p, i));
+    });
+    std::vector<const void*> grads;
+    for (const std::vector<char>& each : memory) grads.push_back(each.data());
+    ASSERT_PARO(horingParoReduceGradsOf(paro_, bucket, grads.data(), grads.size()));
+  }
+
   template <typename Body>
   void forEachParamOf(int bucket, Body body) {
     for (size_t p = 0; p < params_.size(); ++p) {

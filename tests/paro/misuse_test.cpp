@@ -161,7 +161,13 @@ TEST_F(Misuse, CallsOutOfOrderNameWhatWasExpected) {
                           "horingParoReleaseParams before"));
       ASSERT_PARO(horingParoReleaseParams(paro, 0));
 
+      const void* none[] = {nullptr, nullptr};
+      EXPECT_TRUE(
+          paroRefuses(horingParoReduceGradsOf(paro, 0, nullptr, 1), horingInvalidArgument, "grads is NULL"));
+      EXPECT_TRUE(paroRefuses(horingParoReduceGradsOf(paro, 0, none, 2), horingInvalidArgument,
+                              "numGrads is 2, and bucket 0 has 1 parameters"));
       ASSERT_PARO(horingParoOpenGrads(paro, 0));
+      EXPECT_TRUE(refuses(horingParoReduceGradsOf(paro, 0, none, 1), "expected horingParoReduceGrads"));
       EXPECT_TRUE(refuses(horingParoOpenGrads(paro, 0), "expected horingParoReduceGrads"));
       EXPECT_TRUE(
           refuses(horingParoSetParam(paro, 0, values, 1003, horingFloat32), "expected horingParoSyncParams"));
@@ -197,6 +203,8 @@ TEST_F(Misuse, CallsOutOfOrderNameWhatWasExpected) {
       EXPECT_TRUE(
           refuses(horingParoGatherParams(paro, 1), "horingParoSyncParams before horingParoGatherParams"));
       EXPECT_TRUE(refuses(horingParoOpenGrads(paro, 1), "horingParoSyncParams before horingParoOpenGrads"));
+      EXPECT_TRUE(refuses(horingParoReduceGradsOf(paro, 0, none, 1),
+                          "horingParoSyncParams before horingParoOpenGrads"));
       EXPECT_TRUE(refuses(horingParoSyncParams(paro), "horingParoReleaseParams before horingParoSyncParams"));
       ASSERT_PARO(horingParoReleaseParams(paro, 0));
       ASSERT_PARO(horingParoSyncParams(paro));

@@ -179,6 +179,31 @@ TEST_P(Training, KnowsTheNormOfTheGradientAndOverflow) {
   }
 }
 
+TEST_P(Training, TakesNoGradientForZeros) {
+  const std::vector<horingParoParam_t> params = {{5, horingFloat32, 1}, {7, horingFloat32, 1}};
+  const std::vector<float> fives(5, 1), sevens(7, 1);
+  for (int number = 0; number < horingParoNumStrategies; ++number)
+    onEveryRank(ranks(), [&](int rank) {
+      SCOPED_TRACE(number);
+      const horingParoConfig_t config = configOf(static_cast<horingParoStrategy_t>(number));
+      horingParo_t paro = nullptr;
+      ASSERT_PARO(
+          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, params.data(), params.size()));
+      for (int step = 0; step < 2; ++step) {
+        const void* const first[] = {nullptr, sevens.data()};
+        const void* const second[] = {rank == 0 ? fives.data() : nullptr, nullptr};
+        ASSERT_PARO(horingParoReduceGradsOf(paro, 0, first, 2));
+        ASSERT_PARO(horingParoReduceGradsOf(paro, 0, second, 2));
+        ASSERT_PARO(horingParoSyncGrads(paro));
+        double norm = 0;
+        ASSERT_PARO(horingParoGetGradNorm(paro, &norm, nullptr));
+        EXPECT_DOUBLE_EQ(norm, std::sqrt(5 + 7.0 * ranks() * ranks()));
+        ASSERT_PARO(horingParoSyncParams(paro));
+      }
+      EXPECT_PARO(horingParoDestroy(paro));
+    });
+}
+
 // Sums that a 16-bit type cannot hold, and float32 can: 256 and then ones.
 TEST_P(Training, ReducesInFloat32WhatIsNarrower) {
   const std::vector<horingParoParam_t> params = {

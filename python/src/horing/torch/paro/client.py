@@ -91,9 +91,7 @@ _SIGNATURES = {
     "horingParoGatherParams": _BUCKET,
     "horingParoGetParam": (_P, c_size_t, POINTER(_P)),
     "horingParoReleaseParams": _BUCKET,
-    "horingParoOpenGrads": _BUCKET,
-    "horingParoGetGrad": (_P, c_size_t, POINTER(_P)),
-    "horingParoReduceGrads": _BUCKET,
+    "horingParoReduceGradsOf": (_P, c_int, POINTER(_P), c_size_t),
     "horingParoSyncGrads": (_P,),
     "horingParoGetShard": (_P, c_int, POINTER(Shard)),
     "horingParoGetMaster": (_P, c_int, POINTER(Shard)),
@@ -188,14 +186,8 @@ class Client:
     def release(self, bucket: int) -> None:
         self._call("horingParoReleaseParams", bucket)
 
-    def open_grads(self, bucket: int) -> None:
-        self._call("horingParoOpenGrads", bucket)
-
-    def grad(self, param: int) -> int:
-        return self._ask("horingParoGetGrad", _P(), param).value or 0
-
-    def reduce_grads(self, bucket: int) -> None:
-        self._call("horingParoReduceGrads", bucket)
+    def reduce_grads(self, bucket: int, addresses: list[int | None]) -> None:
+        self._call("horingParoReduceGradsOf", bucket, (_P * len(addresses))(*addresses), len(addresses))
 
     def sync_grads(self) -> None:
         self._call("horingParoSyncGrads")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 from collections.abc import Iterable
 
@@ -65,9 +66,14 @@ class Unit:
 
 def memory_at(address: int, size: int, owner: object) -> ctypes.Array:
     """Memory of the C client for torch.frombuffer: tensors on it keep `owner`."""
-    memory = type("Memory", (ctypes.c_char * size,), {}).from_address(address)
+    memory = _memory_type(size).from_address(address)
     memory.owner = owner
     return memory
+
+
+@functools.cache
+def _memory_type(size: int) -> type[ctypes.Array]:
+    return type("Memory", (ctypes.c_char * size,), {})  # which may have attributes
 
 
 def tensor_on(memory: ctypes.Array | None, dtype: torch.dtype, first: int, count: int) -> torch.Tensor:
