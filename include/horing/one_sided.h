@@ -43,7 +43,7 @@ typedef struct horingWindow* horingWindow_t;
  * windows in the same order. Sizes may differ. *win is NULL, on all ranks, if the buff of some rank is in memory of a
  * GPU, which other ranks cannot put into. winFlags are ignored. In a group *win is written by the group's end. buff
  * belongs to the caller and must stay until the window is deregistered or the communicator has ended. The first window
- * connects every rank with every other one. Errors: horingInvalidArgument (buff or win NULL, size 0),
+ * that is not NULL connects every rank with every other one. Errors: horingInvalidArgument (buff or win NULL, size 0),
  * horingInvalidUsage (65536 windows; ranks that register different windows), and as for collectives. */
 HORING_API horingResult_t horingCommWindowRegister(horingComm_t comm, void* buff, size_t size,
                                                    horingWindow_t* win, int winFlags);

@@ -38,7 +38,7 @@ Status registerWindow(horingComm_t comm, void* buff, size_t size, horingWindow_t
   const bool is_on_gpu = driver && driver->placeOf(buff).kind == MemoryKind::kDevice;
   auto* const memory = is_on_gpu ? nullptr : static_cast<std::byte*>(buff);
   return launch(comm, Command(TaskCommand{[comm, memory, size, win]() -> Status {
-                  HORING_ASSIGN(void* const window, comm->communicator->openWindow(memory, size));
+                  HORING_ASSIGN(void* const window, comm->communicator->windows().open(memory, size));
                   if (window) ++comm->registrations;
                   *win = static_cast<horingWindow_t>(window);
                   return {};
@@ -51,7 +51,7 @@ Status deregisterWindow(horingComm_t comm, horingWindow_t win) {
   if (!win) return {};
   HORING_TRY(comm->communicator->windows().find(win).status());
   return launch(comm, Command(TaskCommand{[comm, win]() -> Status {
-                  HORING_TRY(comm->communicator->closeWindow(win));
+                  HORING_TRY(comm->communicator->windows().close(win));
                   --comm->registrations;
                   return {};
                 }}),

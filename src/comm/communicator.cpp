@@ -184,52 +184,12 @@ Status Communicator::driveToEnd(const PlannedOperation& planned, const CallConte
                            .deadline = context.deadline});
 }
 
-Status Communicator::exchange(std::span<const Transfer> transfers) {
-  const ExclusiveUse exclusive = guard_->enter();
-  if (!exclusive.owns()) return guard_->occupied();
-  HORING_TRY(guard_->mayBegin());
-  PairMessages& messages = transfers.front().goesBeside() ? *tagged_messages_ : *messages_;
-  const LinkSet links = messages.linksOf(transfers);
-  // Nothing is sent yet: an error here does not stick, unless it is of a put that has arrived.
-  if (const Status begun = messages.operation().begin(transfers); !begun.ok())
-    return messages.operation().status().ok() ? begun : guard_->fail(begun);
-  Status status = connector_->begin(links);
-  if (status.ok() && !connector_->established(links)) noteMemory();
-  guard_->calls().beginExchange();
-  if (status.ok()) {
-    const uint32_t transports = connector_->transportsOf(links);
-    status = withoutExceptions([&] {
-      reach_->lend(transports, transfers);
-      return progress_->drive({.operation = messages.operation(),
-                               .transports = transports,
-                               .deadline = Deadline::after(clock_, timeoutMs())});
-    });
-    reach_->takeBack(!status.ok());
-  }
-  guard_->calls().endExchange();
-  return status.ok() ? status : guard_->fail(status);
-}
-
-std::optional<Status> Communicator::driveMessages() {
-  const ExclusiveUse exclusive = guard_->enter();
-  if (!exclusive.owns()) return std::nullopt;
-  const Status may = guard_->mayBegin();
-  const Status status = may.ok() ? withoutExceptions([&] { return progress_->driveMessages(); }) : may;
-  if (status.ok()) return Status();
-  reach_->takeBackAll();
-  return may.ok() ? guard_->fail(status) : status;
-}
-
 Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine,
                                                                     std::string_view what) {
   const ExclusiveUse exclusive = guard_->enter();
   if (!exclusive.owns()) return guard_->occupied();
   HORING_TRY(guard_->mayBegin());
-  auto gathered = [&] {
-    const Away away = guard_->away();
-    return membership_->control().allGather(
-        mine, Deadline::after(clock_, membership_->config().init_timeout_ms), what);
-  }();
+  auto gathered = guard_->allGather(mine, membership_->config().init_timeout_ms, what);
   if (!gathered.ok()) return guard_->fail(gathered.status());
   return gathered;
 }
@@ -285,8 +245,8 @@ Status Communicator::finalize() {
 }
 
 void Communicator::noteMemory() const {
-  memory_bytes_ = connector_->memoryBytes() + planner_->memoryBytes() + messages_->operation().memoryBytes() +
-                  tagged_messages_->operation().memoryBytes();
+  memory_bytes_ = connector_->memoryBytes() + planner_->memoryBytes() +
+                  untagged_messages_->operation().memoryBytes() + messages_beside_->operation().memoryBytes();
 }
 
 uint64_t Communicator::memoryBytes() const {

@@ -16,10 +16,11 @@
 #include "comm/guard/records.h"
 #include "comm/links/connector.h"
 #include "comm/membership/membership.h"
-#include "comm/progress/pair_messages.h"
+#include "comm/messages/messages.h"
+#include "comm/messages/pair_messages.h"
+#include "comm/messages/registered_windows.h"
 #include "comm/progress/progress.h"
 #include "comm/reach/reach.h"
-#include "comm/reach/registered_windows.h"
 #include "selection/selection.h"
 #include "sim/machine_model.h"
 
@@ -47,32 +48,20 @@ class Communicator {
   // The ranks, and the control plane between them.
   const Membership& membership() const { return *membership_; }
   // Memory that peers access in place.
-  Reach& reach() { return *reach_; }
-  const Reach& reach() const { return *reach_; }
+  Reach& reach() const { return *reach_; }
   // The records of its calls.
   Records& records() { return *records_; }
+  // Sends and receives.
+  Messages& messages() { return *messages_; }
+  // Memory that the other ranks put into.
+  RegisteredWindows& windows() { return *windows_; }
 
   // Returns when the output is complete. Errors after the first message are sticky.
   Status run(const Call& call);
-  // Runs all sends and receives of a group concurrently. Returns when all receives are complete and all sends are in flight.
-  Status exchange(std::span<const Transfer> transfers);
-  // Any thread, once: sets the source of messages with tags, which progress beside other operations. `source` must outlive the operations.
-  void setMessages(MessageSource& source) { progress_->setMessages(source); }
-  // Drives messages with tags alone, until none is in flight or the source wants the thread back. After an error, which sticks, all
-  // unfinished messages have failed. Returns nothing if another thread is in the communicator.
-  std::optional<Status> driveMessages();
   // An all-gather of small blobs (kMaxGatherBytes at most) through the control plane; the result is indexed by rank. Collective: all ranks
   // make their calls in the same order. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
                                                         std::string_view what = {});
-  // Lets the other ranks put into this memory of the host; null: memory that they cannot put into. Returns the handle of a window, null if
-  // they cannot put into the memory of some rank. Collective, as allGather(). Errors stick.
-  Result<void*> openWindow(std::byte* memory, size_t bytes);
-  // Ends a window here: takes the puts that have arrived, then the memory is written no more. Not collective. kInvalidUsage, which sticks:
-  // a put into it is arriving.
-  Status closeWindow(const void* handle);
-  // Any thread.
-  const RegisteredWindows& windows() const { return windows_; }
   // As Membership::meet(), while no call runs.
   Result<Membership::Meeting> meet(std::span<const int> members);
 
@@ -106,6 +95,7 @@ class Communicator {
   Status makeLinks();
   void makeParts();
   void makeProgress();
+  void makeMessages();
 
   // The sequence number and the deadline of a call.
   struct CallContext {
@@ -122,12 +112,6 @@ class Communicator {
   Status runByBestPath(PreparedCall& prepared, const Call& call, const CallContext& context, bool asks);
   Status driveToEnd(const PlannedOperation& planned, const CallContext& context);
   Status connect(PlannedOperation& planned, const CallContext& context);
-  // The steps of openWindow(). listenToAll: begins links to all ranks, and takes their puts. agreeOnWindow: the sizes on all ranks.
-  Status listenToAll(const Window& window, size_t bytes);
-  Result<std::vector<uint64_t>> agreeOnWindow(const Window& window, size_t bytes);
-  Status connectAll();
-  LinkSet linksToAll() const;
-  Status close(const Window& window);
   void sayGoodbye();
   // Called by the thread inside.
   void noteMemory() const;
@@ -140,11 +124,11 @@ class Communicator {
   std::unique_ptr<Connector> connector_;
   std::unique_ptr<Reach> reach_;
   std::unique_ptr<Planner> planner_;
-  std::unique_ptr<PairMessages> messages_;
-  std::unique_ptr<PairMessages> tagged_messages_;  // also puts and signals
-  RegisteredWindows windows_;
-  uint64_t last_window_ = 0;
+  std::unique_ptr<PairMessages> untagged_messages_;
+  std::unique_ptr<PairMessages> messages_beside_;  // with tags, puts and signals
   std::unique_ptr<Progress> progress_;
+  std::optional<Messages> messages_;
+  std::optional<RegisteredWindows> windows_;
   Choices choices_;
   std::unique_ptr<Selector> selector_;
   PreparedCalls prepared_;

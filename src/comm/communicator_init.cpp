@@ -75,6 +75,7 @@ Status Communicator::initialise(CommunicatorOptions options) {
   HORING_TRY(membership_->introduce(*connector_, choices_.table.digest(), deadline));
   makeParts();
   makeProgress();
+  makeMessages();
   noteMemory();
   return {};
 }
@@ -127,12 +128,13 @@ void Communicator::makeParts() {
   planner_ = std::make_unique<Planner>(config, job.map(), rank, *connector_,
                                        job.kernels().at(job.identityOf(rank).boot_id).cores);
   const uint32_t slot_bytes = linkShapeOf(config, "", ranks).slot_bytes;
-  messages_ = std::make_unique<PairMessages>(*connector_, LinkUse::kPointToPoint, rank, ranks, slot_bytes);
-  tagged_messages_ = std::make_unique<PairMessages>(*connector_, LinkUse::kTagged, rank, ranks, slot_bytes);
+  untagged_messages_ =
+      std::make_unique<PairMessages>(*connector_, LinkUse::kPointToPoint, rank, ranks, slot_bytes);
+  messages_beside_ = std::make_unique<PairMessages>(*connector_, LinkUse::kTagged, rank, ranks, slot_bytes);
 }
 
 void Communicator::makeProgress() {
-  const TaggedExchange::Parts tagged{.messages = tagged_messages_->operation(),
+  const TaggedExchange::Parts tagged{.messages = messages_beside_->operation(),
                                      .connector = *connector_,
                                      .lent = reach_->lent(),
                                      .clock = clock_,
@@ -146,6 +148,29 @@ void Communicator::makeProgress() {
                               .timeline = records_->timeline(),
                               .timeout_ms = timeout_ms_};
   progress_ = std::make_unique<Progress>(parts, tagged, choices_.wait);
+}
+
+// Makes the parts that drive operations of their own.
+void Communicator::makeMessages() {
+  const auto note = [this] { noteMemory(); };
+  messages_.emplace(Messages::Parts{.guard = *guard_,
+                                    .connector = *connector_,
+                                    .reach = *reach_,
+                                    .progress = *progress_,
+                                    .untagged = *untagged_messages_,
+                                    .beside = *messages_beside_,
+                                    .clock = clock_,
+                                    .timeout_ms = timeout_ms_,
+                                    .links_made = note});
+  windows_.emplace(RegisteredWindows::Parts{.membership = *membership_,
+                                            .guard = *guard_,
+                                            .connector = *connector_,
+                                            .reach = *reach_,
+                                            .progress = *progress_,
+                                            .messages = messages_beside_->operation(),
+                                            .clock = clock_,
+                                            .timeout_ms = timeout_ms_,
+                                            .links_made = note});
 }
 
 // Requires that each rank is a process: a peer thread's access to an output cannot be revoked.

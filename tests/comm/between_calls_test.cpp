@@ -14,13 +14,13 @@ namespace {
 Status send(Communicator& comm, const uint64_t& word) {
   const Transfer transfer{Transfer::Direction::kSend, 1, reinterpret_cast<const std::byte*>(&word), nullptr,
                           sizeof word};
-  return comm.exchange({&transfer, 1});
+  return comm.messages().exchange({&transfer, 1});
 }
 
 Status receive(Communicator& comm, uint64_t& word) {
   const Transfer transfer{Transfer::Direction::kReceive, 0, nullptr, reinterpret_cast<std::byte*>(&word),
                           sizeof word};
-  return comm.exchange({&transfer, 1});
+  return comm.messages().exchange({&transfer, 1});
 }
 
 // The second message would fit into what the receiver has ready, but the way there has to be made again by both. What the sender does

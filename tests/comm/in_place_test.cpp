@@ -141,7 +141,7 @@ void InPlace::exchangeOn(int rank, Buffers kind, size_t words) {
   const size_t bytes = words * sizeof(uint32_t);
   const Transfer both[] = {{Transfer::Direction::kSend, next, input.bytes(), nullptr, bytes},
                            {Transfer::Direction::kReceive, previous, nullptr, output.bytes(), bytes}};
-  const Status status = comm(rank).exchange(both);
+  const Status status = comm(rank).messages().exchange(both);
   ASSERT_TRUE(status.ok()) << status.toString();
   for (size_t i = 0; i < words; ++i)
     ASSERT_EQ(output[i], word(previous, i, 0)) << "rank " << rank << ", " << i;

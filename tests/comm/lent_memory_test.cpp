@@ -109,7 +109,7 @@ TEST_F(LentMemory, OfAReceiveIsWhereItLands) {
         .input = data,
         .output = data,
         .bytes = kWords * sizeof(uint32_t)};
-    return comm.exchange({&transfer, 1});
+    return comm.messages().exchange({&transfer, 1});
   });
 }
 

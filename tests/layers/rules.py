@@ -18,9 +18,10 @@ LAYERS = {
     "comm/guard": ["comm/reach", "control", "engine", "base"],
     "comm/progress": ["comm/guard", "comm/reach", "comm/links", "engine", "base"],
     "comm/membership": ["comm/links", "control", "selection", "sim", "transport", "topology", "cuda", "base"],
+    "comm/messages": ["comm/progress", "comm/membership", "comm/guard", "comm/reach", "comm/links", "engine", "base"],
     "comm/calls": ["comm/links", "selection", "engine", "schedule", "topology", "cuda", "base"],
     # The communicator: only it includes all its parts, and none of them includes it.
-    "comm": ["comm/calls", "comm/membership", "comm/progress", "comm/guard", "comm/reach", "comm/links",
+    "comm": ["comm/messages", "comm/calls", "comm/membership", "comm/progress", "comm/guard", "comm/reach", "comm/links",
              "control", "selection", "sim", "transport", "schedule", "base"],
     "comm/tuning": ["comm", "comm/calls", "selection", "engine", "sim", "schedule", "base"],
     "comm/gpu": ["comm", "comm/calls", "comm/membership", "comm/progress", "comm/reach", "comm/links",

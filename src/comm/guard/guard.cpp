@@ -30,6 +30,12 @@ Status Guard::mayBegin() {
   return error_;
 }
 
+Result<std::vector<std::vector<std::byte>>> Guard::allGather(std::span<const std::byte> mine,
+                                                             int64_t timeout_ms, std::string_view what) {
+  const Away away = this->away();
+  return parts_.control.allGather(mine, Deadline::after(parts_.clock, timeout_ms), what);
+}
+
 Status Guard::fail(Status status) {
   return error_.ok() ? stick(rootCause(std::move(status))) : error_;
 }

@@ -2,6 +2,9 @@
 // Exclusive use of a communicator, its records, and the error that ends it.
 #include <atomic>
 #include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -41,6 +44,9 @@ class Guard {
   Status mayBegin();
   // In a call: the scope in which it waits for the rendezvous.
   Away away() { return Away(use_); }
+  // In a call: as Control::allGather().
+  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine, int64_t timeout_ms,
+                                                        std::string_view what);
 
   // Called inside: waits for the root cause of `status`; the root cause, or else `status`, sticks. Returns the sticky error.
   Status fail(Status status);

@@ -41,7 +41,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   void drive() {
     setInside(true);
     has_news_ = true;
-    const std::optional<Status> status = queue_.communicator_.driveMessages();
+    const std::optional<Status> status = queue_.communicator_.messages().driveTagged();
     if (status && !status->ok()) failAll(*status);
     setInside(false);
     if (!status) std::this_thread::sleep_for(kTurnNap);  // another thread is in a call
@@ -209,7 +209,7 @@ Status CommandQueue::carryOutOnHost(const Command& command) {
     return communicator_.run(collective->call);
   if (const auto* const list = std::get_if<ListCommand>(&command.work)) return lists_.run(*list);
   if (const auto* const exchange = std::get_if<ExchangeCommand>(&command.work))
-    return communicator_.exchange(exchange->transfers);
+    return communicator_.messages().exchange(exchange->transfers);
   return std::get<TaskCommand>(command.work).run();
 }
 
@@ -274,7 +274,7 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
     auto calls = std::make_unique<TaggedCalls>(*this);
     HORING_TRY(calls->status());
     tagged_calls_ = std::move(calls);
-    communicator_.setMessages(*tagged_calls_);
+    communicator_.messages().setSource(*tagged_calls_);
   }
   entries_.push_back({std::move(command), std::move(turns), {}});
   // Last: if memory ran out after taking a turn, the turn would block the stream for ever.

@@ -197,7 +197,7 @@ Status Measurement::exchange(const Round& round) {
   std::array<Transfer, 2 * kBurst> transfers;
   const size_t count = 2 * static_cast<size_t>(round.at_once);
   for (size_t i = 0; i < count; ++i) transfers[i] = i % 2 == 0 ? receive : send;
-  return communicator_.exchange(std::span(transfers).first(count));
+  return communicator_.messages().exchange(std::span(transfers).first(count));
 }
 
 // The time of an exchange or of a burst, by the round's clock.
@@ -281,8 +281,8 @@ Result<double> Measurement::answerTime(const Peers& pair, bool lets_block) {
   for (size_t i = 0; i < times.size() && pair.to >= 0; ++i) {
     if (asks && pause_ms > 0) ::poll(nullptr, 0, pause_ms);
     const double begun = microseconds(CLOCK_MONOTONIC);
-    HORING_TRY(communicator_.exchange({asks ? &send : &receive, 1}));
-    HORING_TRY(communicator_.exchange({asks ? &receive : &send, 1}));
+    HORING_TRY(communicator_.messages().exchange({asks ? &send : &receive, 1}));
+    HORING_TRY(communicator_.messages().exchange({asks ? &receive : &send, 1}));
     times[i] = microseconds(CLOCK_MONOTONIC) - begun;
   }
   std::nth_element(times.begin(), times.begin() + kAnswers / 2, times.end());

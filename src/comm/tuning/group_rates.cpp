@@ -62,7 +62,7 @@ Status RateMeasurement::exchange(int peer, size_t bytes) {
           .direction = Transfer::Direction::kReceive, .peer = peer, .output = input_.data(), .bytes = bytes},
       Transfer{
           .direction = Transfer::Direction::kSend, .peer = peer, .input = output_.data(), .bytes = bytes}};
-  return communicator_.exchange(both);
+  return communicator_.messages().exchange(both);
 }
 
 // Bytes per microsecond of this rank; 0 without a peer. The first exchange makes the link, the second tells what lasts long enough.

@@ -1,5 +1,6 @@
 #pragma once
-// The windows that ranks registered with a communicator, by handle.
+// The handles of the windows that ranks registered with a communicator.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -17,13 +18,15 @@ namespace horing {
 struct Window {
   uint64_t number = 0;  // the same on every rank, from 1
   std::byte* memory = nullptr;
-  std::vector<uint64_t> bytes{};  // by rank
+  std::vector<uint64_t> bytes{};  // by rank; 0: ranks cannot put into this one's memory
+  // Whether ranks can put into the memory of every rank.
+  bool isWhole() const { return std::ranges::find(bytes, 0) == bytes.end(); }
 };
 
 inline constexpr size_t kMaxWindows = 65536;  // of one communicator
 
 // Thread safe. A handle is a random number, never dereferenced: a stale or foreign handle is detected.
-class RegisteredWindows {
+class WindowHandles {
  public:
   // Returns a new handle, not null.
   void* add(Window window) {

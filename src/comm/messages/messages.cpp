@@ -1,0 +1,45 @@
+#include "comm/messages/messages.h"
+
+#include "base/no_memory.h"
+
+namespace horing {
+
+Status Messages::exchange(std::span<const Transfer> transfers) {
+  Guard& guard = parts_.guard;
+  const ExclusiveUse exclusive = guard.enter();
+  if (!exclusive.owns()) return guard.occupied();
+  HORING_TRY(guard.mayBegin());
+  PairMessages& messages = transfers.front().goesBeside() ? parts_.beside : parts_.untagged;
+  const LinkSet links = messages.linksOf(transfers);
+  // Nothing is sent yet: an error here does not stick, unless it is of a put that has arrived.
+  if (const Status begun = messages.operation().begin(transfers); !begun.ok())
+    return messages.operation().status().ok() ? begun : guard.fail(begun);
+  Status status = parts_.connector.begin(links);
+  if (status.ok() && !parts_.connector.established(links)) parts_.links_made();
+  guard.calls().beginExchange();
+  if (status.ok()) {
+    const uint32_t transports = parts_.connector.transportsOf(links);
+    status = withoutExceptions([&] {
+      parts_.reach.lend(transports, transfers);
+      return parts_.progress.drive({.operation = messages.operation(),
+                                    .transports = transports,
+                                    .deadline = Deadline::after(parts_.clock, parts_.timeout_ms)});
+    });
+    parts_.reach.takeBack(!status.ok());
+  }
+  guard.calls().endExchange();
+  return status.ok() ? status : guard.fail(status);
+}
+
+std::optional<Status> Messages::driveTagged() {
+  Guard& guard = parts_.guard;
+  const ExclusiveUse exclusive = guard.enter();
+  if (!exclusive.owns()) return std::nullopt;
+  const Status may = guard.mayBegin();
+  const Status status = may.ok() ? withoutExceptions([&] { return parts_.progress.driveMessages(); }) : may;
+  if (status.ok()) return Status();
+  parts_.reach.takeBackAll();
+  return may.ok() ? guard.fail(status) : status;
+}
+
+}  // namespace horing
