@@ -31,7 +31,7 @@ class ExclusiveUse {
   ExclusiveUse& operator=(const ExclusiveUse&) = delete;
   bool owns() const { return owns_; }
   // Never releases it.
-  void keep() { owns_ = false; }
+  void keepForever() { owns_ = false; }
 
  private:
   std::atomic<Use>& use_;

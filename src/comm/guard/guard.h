@@ -65,7 +65,7 @@ class Guard {
   // Called inside: no error so far, and not left.
   bool isWell() const { return error_.ok() && !left_; }
   // No thread can enter any more.
-  void close() { ExclusiveUse(use_, Use::kCall).keep(); }
+  void close() { ExclusiveUse(use_, Use::kCall).keepForever(); }
   // Runs `look` unless a call is inside, which does the same work itself; also runs while a call is away.
   template <typename Look>
   void lookBetweenCalls(const Look& look);
