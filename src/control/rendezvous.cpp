@@ -224,7 +224,7 @@ void Rendezvous::tell(int rank, RankState state, int64_t now_ns) {
   judgeCalls(now_ns);
 }
 
-void Rendezvous::fared(int rank, const Pace& pace, int64_t now_ns) {
+void Rendezvous::notePace(int rank, const Pace& pace, int64_t now_ns) {
   if (failed_ || !complete()) return;
   const auto share_node = [this](int one, int other) {
     return member(one).process.host == member(other).process.host;

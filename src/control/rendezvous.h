@@ -37,7 +37,7 @@ class Rendezvous {
   // A rank's report on its activity.
   void tell(int rank, RankState state, int64_t now_ns);
   // The pace of a rank in the last second.
-  void fared(int rank, const Pace& pace, int64_t now_ns);
+  void notePace(int rank, const Pace& pace, int64_t now_ns);
   // Present ranks, not empty, that have been silent for this long.
   void silent(std::span<const int> ranks, int64_t silence_ms);
 

@@ -252,7 +252,7 @@ Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int6
     return {};
   }
   if (const Pace* pace = std::get_if<Pace>(&message)) {
-    rendezvous_.fared(client.rank, *pace, now_ns);
+    rendezvous_.notePace(client.rank, *pace, now_ns);
     return {};
   }
   if (GatherMessage* gather = std::get_if<GatherMessage>(&message))
