@@ -19,10 +19,10 @@
 namespace horing {
 
 // The thread that waits for the descriptors of all threads.
-class Lookout {
+class PollThread {
  public:
-  static Result<std::shared_ptr<Lookout>> ofProcess();
-  ~Lookout();
+  static Result<std::shared_ptr<PollThread>> ofProcess();
+  ~PollThread();
 
   Status add(Watch& watch, int fd, Watch::Interest& interest);
   void arm(int fd, const Watch::Interest& interest) const;
@@ -52,9 +52,9 @@ namespace {
 constexpr const char* kNoWatch =
     "this user can watch no more descriptors (fs.epoll.max_user_watches), or memory is short";
 
-struct OnlyLookout {
+struct OnlyPollThread {
   std::mutex mutex;
-  std::weak_ptr<Lookout> there;
+  std::weak_ptr<PollThread> there;
 };
 
 epoll_event once(uint32_t events, uint64_t id) {
@@ -63,34 +63,34 @@ epoll_event once(uint32_t events, uint64_t id) {
 
 }  // namespace
 
-Result<std::shared_ptr<Lookout>> Lookout::ofProcess() {
-  auto& only = perProcess<OnlyLookout>();
+Result<std::shared_ptr<PollThread>> PollThread::ofProcess() {
+  auto& only = perProcess<OnlyPollThread>();
   const std::lock_guard lock(only.mutex);
   if (auto there = only.there.lock()) return there;
-  auto made = std::make_shared<Lookout>();
+  auto made = std::make_shared<PollThread>();
   HORING_TRY(made->begin());
   only.there = made;
   return made;
 }
 
-Status Lookout::begin() {
+Status PollThread::begin() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   stop_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll_.valid() || !stop_.valid())
     return systemError(errno, "this process cannot open the descriptors that its threads wait by");
   epoll_event event{.events = EPOLLIN, .data = {.u64 = kStop}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stop_.get(), &event) != 0) return systemError(errno, kNoWatch);
-  return thread_.start("the lookout", [this] { look(); });
+  return thread_.start("the poll thread", [this] { look(); });
 }
 
-Lookout::~Lookout() {
+PollThread::~PollThread() {
   thread_.end([this] {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof one);
   });
 }
 
-void Lookout::look() {
+void PollThread::look() {
   std::array<epoll_event, 64> events;
   for (;;) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
@@ -105,7 +105,7 @@ void Lookout::look() {
   }
 }
 
-Status Lookout::add(Watch& watch, int fd, Watch::Interest& interest) {
+Status PollThread::add(Watch& watch, int fd, Watch::Interest& interest) {
   const std::lock_guard lock(mutex_);
   interest.id = ++last_id_;
   entries_[interest.id] = {&watch, fd};
@@ -115,34 +115,34 @@ Status Lookout::add(Watch& watch, int fd, Watch::Interest& interest) {
   return systemError(errno, kNoWatch);
 }
 
-void Lookout::arm(int fd, const Watch::Interest& interest) const {
+void PollThread::arm(int fd, const Watch::Interest& interest) const {
   epoll_event event = once(interest.events, interest.id);
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }
 
-void Lookout::remove(int fd, uint64_t id) {
+void PollThread::remove(int fd, uint64_t id) {
   const std::lock_guard lock(mutex_);
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   entries_.erase(id);
 }
 
 Result<std::unique_ptr<Watch>> Watch::open() {
-  HORING_ASSIGN(std::shared_ptr<Lookout> lookout, Lookout::ofProcess());
-  return std::unique_ptr<Watch>(new Watch(std::move(lookout)));
+  HORING_ASSIGN(std::shared_ptr<PollThread> poll_thread, PollThread::ofProcess());
+  return std::unique_ptr<Watch>(new Watch(std::move(poll_thread)));
 }
 
 Watch::~Watch() {
   while (!interests_.empty()) remove(interests_.begin()->first);
   // If a thread of the parent was waiting at the fork, destroying the condition variable here would wait for that thread for ever.
-  if (lookout_->isOfParent()) [[maybe_unused]]
+  if (poll_thread_->isOfParent()) [[maybe_unused]]
     News* const left = news_.release();
 }
 
 Status Watch::add(int fd, uint32_t events) {
-  if (lookout_->isOfParent()) return {};
+  if (poll_thread_->isOfParent()) return {};
   Interest& interest = interests_[fd];
   interest = {.events = events};
-  const Status added = lookout_->add(*this, fd, interest);
+  const Status added = poll_thread_->add(*this, fd, interest);
   if (!added.ok()) interests_.erase(fd);
   return added;
 }
@@ -151,7 +151,7 @@ void Watch::change(int fd, uint32_t events) {
   const auto found = interests_.find(fd);
   if (found == interests_.end() || found->second.events == events) return;
   found->second.events = events;
-  lookout_->arm(fd, found->second);
+  poll_thread_->arm(fd, found->second);
 }
 
 void Watch::remove(int fd) {
@@ -159,8 +159,8 @@ void Watch::remove(int fd) {
   if (found == interests_.end()) return;
   const uint64_t id = found->second.id;
   interests_.erase(found);
-  if (lookout_->isOfParent()) return;
-  lookout_->remove(fd, id);
+  if (poll_thread_->isOfParent()) return;
+  poll_thread_->remove(fd, id);
   const std::lock_guard lock(news_->mutex);
   std::erase(news_->ready, fd);
 }
@@ -174,7 +174,7 @@ void Watch::note(int fd) {
 
 std::vector<int> Watch::wait(int most_ms) {
   for (const int fd : std::exchange(told_, {}))
-    if (const auto found = interests_.find(fd); found != interests_.end()) lookout_->arm(fd, found->second);
+    if (const auto found = interests_.find(fd); found != interests_.end()) poll_thread_->arm(fd, found->second);
   std::unique_lock lock(news_->mutex);
   news_->changed.wait_for(lock, std::chrono::milliseconds(most_ms),
                           [this] { return news_->woken || news_->all_ready || !news_->ready.empty(); });

@@ -1,6 +1,6 @@
 #pragma once
-// Waiting for descriptors on many threads without an epoll and an eventfd for each. One thread of the process, the lookout, waits in the
-// kernel for the descriptors of all; the other threads wait for the lookout on a condition variable.
+// Waiting for descriptors on many threads without an epoll and an eventfd for each. One thread of the process, the poll thread, waits in the
+// kernel for the descriptors of all; the other threads wait for it on a condition variable.
 #include <sys/epoll.h>
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace horing {
 
-class Lookout;
+class PollThread;
 
 // The descriptors that one thread waits for. Used by that thread, except wake(). In a forked child it does nothing.
 class Watch {
@@ -36,18 +36,18 @@ class Watch {
   void wake();
 
  private:
-  friend class Lookout;
+  friend class PollThread;
   struct Interest {
     uint64_t id = 0;
     uint32_t events = 0;
   };
 
-  explicit Watch(std::shared_ptr<Lookout> lookout) : lookout_(std::move(lookout)) {}
+  explicit Watch(std::shared_ptr<PollThread> poll_thread) : poll_thread_(std::move(poll_thread)) {}
   void note(int fd);
 
-  std::shared_ptr<Lookout> lookout_;
+  std::shared_ptr<PollThread> poll_thread_;
   std::map<int, Interest> interests_;
-  // Returned by the last wait(); the lookout watches each once, so they are armed again.
+  // Returned by the last wait(); the poll thread reports each once, so they are armed again.
   std::vector<int> told_;
   struct News {
     std::mutex mutex;
