@@ -72,7 +72,7 @@ UniqueId idOf(const horingUniqueId& given) {
 
 Status makeUniqueId(const Config& config, horingUniqueId* made) {
   if (!made) return makeStatus(Code::kInvalidArgument, "uniqueId is NULL: expected where to put it");
-  HORING_ASSIGN(const UniqueId id, openRendezvous(config, RootOptions::Reach::kNetwork, Patience::kEndless));
+  HORING_ASSIGN(const UniqueId id, openRendezvous(config, RootOptions::Reach::kNetwork, IdleLimit::kEndless));
   std::memcpy(made->internal, id.bytes.data(), HORING_UNIQUE_ID_BYTES);
   return {};
 }
@@ -156,7 +156,7 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
   HORING_ASSIGN(CommunicatorOptions options, readEnvironment());
   const auto gpus = devices ? openGpus({devices, static_cast<size_t>(ranks)}) : OpenGpus();
   HORING_ASSIGN(options.id,
-                openRendezvous(options.config, RootOptions::Reach::kThisMachine, Patience::kUntilRanksCome));
+                openRendezvous(options.config, RootOptions::Reach::kThisMachine, IdleLimit::kMinutes));
   HORING_ASSIGN(options.hub, LoopbackHub::create(ranks));
   if (options.config.gpu_path == "auto") options.gpus = std::make_shared<GpuTeam>(ranks);
   options.ranks = ranks;

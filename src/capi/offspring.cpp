@@ -22,15 +22,15 @@ namespace horing {
 namespace {
 
 // Ranks that are threads of one process need no network.
-Result<UniqueId> openFor(const CommunicatorOptions& parent, Patience patience) {
+Result<UniqueId> openFor(const CommunicatorOptions& parent, IdleLimit limit) {
   return openRendezvous(
-      parent.config, parent.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork, patience);
+      parent.config, parent.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork, limit);
 }
 Result<UniqueId> openForChild(const CommunicatorOptions& parent) {
-  return openFor(parent, Patience::kUntilRanksCome);
+  return openFor(parent, IdleLimit::kMinutes);
 }
 Result<UniqueId> openForResume(const CommunicatorOptions& parent) {
-  return openFor(parent, Patience::kEndless);
+  return openFor(parent, IdleLimit::kEndless);
 }
 
 // Makes a child by its options; claims the rendezvous, if this process hosts it, before the ranks meet.

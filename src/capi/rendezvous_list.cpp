@@ -30,9 +30,9 @@ bool hasEnded(const RootService* service) {
 
 }  // namespace
 
-Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, Patience patience) {
+Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, IdleLimit limit) {
   RootOptions options;
-  if (patience == Patience::kEndless) options.idle_timeout_ms.reset();
+  if (limit == IdleLimit::kEndless) options.idle_timeout_ms.reset();
   options.reach = reach;
   options.family = config.socket_family;
   options.interfaces = config.socket_ifname;

@@ -459,7 +459,7 @@ Deadline JoinedControl::judgedBy(Deadline deadline) const {
 
 template <typename Predicate>
 Status JoinedControl::waitUntil(Lock& lock, Deadline deadline, const char* what, Predicate done) {
-  const Patience patience{Deadline::after(*options_.clock, deadline.remainingMs() + kVerdictMs),
+  const WaitLimit limit{Deadline::after(*options_.clock, deadline.remainingMs() + kVerdictMs),
                           options_.abort};
   while (!done()) {
     HORING_TRY(status_);
@@ -467,13 +467,13 @@ Status JoinedControl::waitUntil(Lock& lock, Deadline deadline, const char* what,
     if (rootClosed())
       return fail(makeStatus(Code::kRemoteError, "%s closed it while rank %d waited for %s",
                              rootName().c_str(), options_.rank, what));
-    if (patience.aborted())
+    if (limit.aborted())
       return giveUp(
           makeStatus(Code::kInvalidUsage, "rank %d was aborted while it waited for %s", options_.rank, what));
-    if (patience.over())
+    if (limit.over())
       return giveUp(makeStatus(Code::kTimeout, "rank %d timed out waiting for %s: %s does not answer",
                                options_.rank, what, rootName().c_str()));
-    const int wait_ms = std::min(patience.deadline.remainingMs(), options_.abort ? kAbortCheckMs : kPollMs);
+    const int wait_ms = std::min(limit.deadline.remainingMs(), options_.abort ? kAbortCheckMs : kPollMs);
     changed_.wait_for(lock, std::chrono::milliseconds(wait_ms));
   }
   return {};

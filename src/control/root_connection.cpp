@@ -55,8 +55,8 @@ Status isOver(const UniqueIdParts& parts) {
       addressList(parts).c_str());
 }
 
-Status outOfPatience(const UniqueIdParts& parts, const Patience& patience, const Status& last) {
-  if (patience.aborted()) return abortedStatus();
+Status limitReached(const UniqueIdParts& parts, const WaitLimit& limit, const Status& last) {
+  if (limit.aborted()) return abortedStatus();
   const std::string where = addressList(parts);
   if (isRefusal(last))
     return makeStatus(Code::kRemoteError,
@@ -72,18 +72,18 @@ Status outOfPatience(const UniqueIdParts& parts, const Patience& patience, const
 
 }  // namespace
 
-Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at_most_ms) {
+Status waitAndProgress(ControlChannel& channel, const WaitLimit& limit, int at_most_ms) {
   pollfd item{channel.fd(), POLLIN, 0};
   if (channel.wantsWrite()) item.events |= POLLOUT;
-  int wait_ms = std::min(patience.deadline.remainingMs(), at_most_ms);
-  if (patience.abort) wait_ms = std::min(wait_ms, kAbortCheckMs);
+  int wait_ms = std::min(limit.deadline.remainingMs(), at_most_ms);
+  if (limit.abort) wait_ms = std::min(wait_ms, kAbortCheckMs);
   if (::poll(&item, 1, wait_ms) < 0 && errno != EINTR)
     return systemError(errno, "waiting for the rendezvous failed");
   return channel.progress();
 }
 
 Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, const Key& key,
-                                                    const Patience& patience, Attempt* how) {
+                                                    const WaitLimit& limit, Attempt* how) {
   if (how) *how = Attempt::kRefusedHere;
   HORING_ASSIGN(Fd fd, openSocket(address.address.family));
   tuneControlSocket(fd.get());
@@ -94,9 +94,9 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, con
       std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
   // Nothing is read or written before the connect is complete: that would look like an error.
   pollfd item{channel->fd(), POLLOUT, 0};
-  const Deadline answered_by = patience.answered_by.value_or(patience.deadline);
+  const Deadline answered_by = limit.answered_by.value_or(limit.deadline);
   while (::poll(&item, 1, std::min(answered_by.remainingMs(), kAbortCheckMs)) <= 0) {
-    if (patience.aborted()) return abortedStatus();
+    if (limit.aborted()) return abortedStatus();
     if (answered_by.passed()) return makeStatus(Code::kTimeout, "no answer");
   }
   int error = 0;
@@ -106,16 +106,16 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, con
     return systemError(error, "%s", address.text().c_str());
   }
   while (!channel->proven()) {
-    HORING_TRY(waitAndProgress(*channel, patience, kAbortCheckMs));
-    if (patience.aborted()) return abortedStatus();
-    if (!channel->proven() && patience.deadline.passed())
+    HORING_TRY(waitAndProgress(*channel, limit, kAbortCheckMs));
+    if (limit.aborted()) return abortedStatus();
+    if (!channel->proven() && limit.deadline.passed())
       return makeStatus(Code::kTimeout, "something listens there, but does not answer");
   }
   return channel;
 }
 
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
-                                                      const Patience& patience, bool was_open,
+                                                      const WaitLimit& limit, bool was_open,
                                                       const Log& log) {
   const std::vector<Endpoint> roots = behindEachInterface(parts.roots);
   const Key key = jobKey(parts, "control");
@@ -126,15 +126,15 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
   std::optional<int64_t> refused_from_ns;
   int64_t answer_ms = roots.size() > 1 ? kFirstAnswerMs : kOnlyAttemptMs;
   Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // restarts unless all refuse
-  for (int pause_ms = kFirstPauseMs; !patience.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
+  for (int pause_ms = kFirstPauseMs; !limit.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
     bool is_closed = was_open, may_begin = false, answers = false;
     for (const Endpoint& root : roots) {
-      if (patience.over()) break;
-      const int64_t bounded_ms = std::min<int64_t>(attempt_ms, patience.deadline.remainingMs());
+      if (limit.over()) break;
+      const int64_t bounded_ms = std::min<int64_t>(attempt_ms, limit.deadline.remainingMs());
       const auto answered_by = Deadline::after(clock, std::min(answer_ms, bounded_ms));
       Attempt how = Attempt::kFailed;
       Result<std::unique_ptr<ControlChannel>> connected =
-          connectOnce(root, key, {Deadline::after(clock, bounded_ms), patience.abort, answered_by}, &how);
+          connectOnce(root, key, {Deadline::after(clock, bounded_ms), limit.abort, answered_by}, &how);
       if (connected.ok() || how == Attempt::kRefusedHere) return connected;
       answers = answers || how == Attempt::kNobodyListens || isRefusal(connected.status());
       is_closed = is_closed && how == Attempt::kNobodyListens;
@@ -151,10 +151,10 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
     const int64_t refusals_ms = may_begin ? kStrangerPatienceMs : kRefusalPatienceMs;
     if (refused_from_ns && clock.nowNs() - *refused_from_ns >= refusals_ms * 1'000'000) break;
     if (!is_closed) closed_until = Deadline::after(clock, kRefusalPatienceMs);
-    if (closed_until.passed() && !patience.over()) return isOver(parts);
-    ::poll(nullptr, 0, std::min(pause_ms, patience.deadline.remainingMs()));
+    if (closed_until.passed() && !limit.over()) return isOver(parts);
+    ::poll(nullptr, 0, std::min(pause_ms, limit.deadline.remainingMs()));
   }
-  return outOfPatience(parts, patience, last);
+  return limitReached(parts, limit, last);
 }
 
 }  // namespace horing

@@ -13,7 +13,7 @@
 namespace horing {
 
 // A deadline and, optionally, a flag that ends the wait earlier. A value; the objects it refers to must outlive it.
-struct Patience {
+struct WaitLimit {
   Deadline deadline;
   const std::atomic<bool>* abort = nullptr;
   std::optional<Deadline> answered_by = {};  // when an unreachable machine is reported, if that is earlier
@@ -22,14 +22,14 @@ struct Patience {
   bool over() const { return aborted() || deadline.passed(); }
 };
 
-// Sleeps until the channel's socket is ready, at most until patience ends (or `at_most_ms`), then moves bytes.
-Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at_most_ms);
+// Sleeps until the channel's socket is ready, at most until the limit (or `at_most_ms`), then moves bytes.
+Status waitAndProgress(ControlChannel& channel, const WaitLimit& limit, int at_most_ms);
 
 // A channel whose other end has proved the key. kTimeout, with the last failure, at the deadline; kRemoteError when the other end
 // keeps failing the proof (another key, or another version of the library) or, for a rendezvous that `was_open`, when all addresses
 // refuse connections. kSystemError, at once: an error of this machine.
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
-                                                      const Patience& patience, bool was_open = false,
+                                                      const WaitLimit& limit, bool was_open = false,
                                                       const Log& log = Log(LogLevel::kNone));
 
 // The outcome of an attempt, for the next one.
@@ -40,6 +40,6 @@ enum class Attempt : uint8_t {
 };
 // The same for one address, without trying again. `how`, if given, receives the outcome.
 Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, const Key& key,
-                                                    const Patience& patience, Attempt* how = nullptr);
+                                                    const WaitLimit& limit, Attempt* how = nullptr);
 
 }  // namespace horing

@@ -409,7 +409,7 @@ TEST_F(OrdinaryInputs, StillAskWhileBothWaysAreTried) {
     ++asked;
     areRead(ranks);
   }
-  EXPECT_GE(asked, 24) << "16 tries, then patience";
+  EXPECT_GE(asked, 24) << "16 tries, then fewer";
   EXPECT_LE(asked, 29);
 }
 

@@ -56,7 +56,7 @@ TEST(ControlJournal, CannotRecallWhatItPassedOrWhatIsTooOld) {
 
 JoinOptions beating(const UniqueId& id, int rank, int ranks) {
   JoinOptions options = joinOptions(id, rank, ranks);
-  options.heartbeat_ms = 500;  // patience for a machine that is busy
+  options.heartbeat_ms = 500;  // limit for a machine that is busy
   return options;
 }
 
@@ -228,8 +228,8 @@ std::unique_ptr<ControlChannel> fakeRank(const UniqueId& id, const HelloMessage&
 }
 
 uint16_t returnPort(ControlChannel& channel) {
-  const Patience patience{in(20'000), nullptr};
-  while (!patience.over() && waitAndProgress(channel, patience, 100).ok()) {
+  const WaitLimit limit{in(20'000), nullptr};
+  while (!limit.over() && waitAndProgress(channel, limit, 100).ok()) {
     while (const auto bytes = channel.receive()) {
       const auto decoded = decodeRootMessage(*bytes).take();
       if (const auto* welcome = std::get_if<WelcomeMessage>(&decoded)) return welcome->return_port;
@@ -254,13 +254,13 @@ Answer reconnect(const UniqueId& id, uint16_t port, const ReturnMessage& words) 
   const UniqueIdParts parts = decodeUniqueId(id).take();
   Endpoint address = parts.roots.front();
   address.port = port;
-  const Patience patience{in(20'000), nullptr};
-  auto connected = connectOnce(address, jobKey(parts, "control"), patience);
+  const WaitLimit limit{in(20'000), nullptr};
+  auto connected = connectOnce(address, jobKey(parts, "control"), limit);
   if (!connected.ok()) return {};
   Answer answer{connected.take()};
   answer.channel->send(std::make_shared<const std::vector<std::byte>>(encodeMessage(RankMessage(words))));
-  while (!answer.channel->closed() && !patience.over()) {
-    if (!waitAndProgress(*answer.channel, patience, 100).ok()) break;
+  while (!answer.channel->closed() && !limit.over()) {
+    if (!waitAndProgress(*answer.channel, limit, 100).ok()) break;
     const auto bytes = answer.channel->receive();
     if (!bytes) continue;
     const RootMessage said = decodeRootMessage(*bytes).take();
@@ -303,9 +303,9 @@ TEST(ControlReturn, OnlyTheRankItselfReturns) {
   EXPECT_TRUE(joined.value()->status().ok()) << "nobody was disturbed";
   const Answer back = reconnect(root->id(), port, {1, kSecret, 1});
   EXPECT_TRUE(back.taken) << "also while the connection before seems well";
-  const Patience patience{in(20'000), nullptr};
-  while (!fake->closed() && !patience.over())
-    [[maybe_unused]] const Status moved = waitAndProgress(*fake, patience, 100);
+  const WaitLimit limit{in(20'000), nullptr};
+  while (!fake->closed() && !limit.over())
+    [[maybe_unused]] const Status moved = waitAndProgress(*fake, limit, 100);
   EXPECT_TRUE(fake->closed()) << "there is one connection for each rank";
   EXPECT_TRUE(joined.value()->status().ok()) << joined.value()->status().toString();
 }
@@ -329,9 +329,9 @@ TEST(ControlReturn, WhoLacksWhatCannotBeSaidAgainHearsWhy) {
   const uint16_t port = returnPort(*fake);
   // It has the welcome, which then need not be kept.
   fake->send(std::make_shared<const std::vector<std::byte>>(encodeMessage(RankMessage(BeatMessage{500, 1}))));
-  const Patience patience{in(20'000), nullptr};
+  const WaitLimit limit{in(20'000), nullptr};
   bool echoed = false;
-  while (!echoed && !patience.over() && waitAndProgress(*fake, patience, 100).ok())
+  while (!echoed && !limit.over() && waitAndProgress(*fake, limit, 100).ok())
     while (const auto bytes = fake->receive())
       echoed = echoed || std::holds_alternative<BeatEchoMessage>(decodeRootMessage(*bytes).take());
   ASSERT_TRUE(echoed);

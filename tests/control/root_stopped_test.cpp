@@ -63,20 +63,20 @@ TEST(StoppedRoot, DropsNobodyForTheTimeInWhichItWasStopped) {
                          maxRankMessageBytes());
   ASSERT_TRUE(channel.progress().ok());
   item = {channel.fd(), POLLIN, 0};
-  // It answers, so its patience has begun. A quick answer is read by progress() already.
+  // It answers, so its limit has begun. A quick answer is read by progress() already.
   ASSERT_TRUE(channel.proven() || ::poll(&item, 1, 20'000) == 1);
   root.stop();
   std::this_thread::sleep_for(std::chrono::milliseconds(kHandshakeMs + 500));
   root.goOn();
-  const Patience patience{in(20'000)};
+  const WaitLimit limit{in(20'000)};
   // Only the channel knows that the last handshake message has arrived; proven() shows it.
-  while (!channel.proven() && !patience.over()) ASSERT_TRUE(waitAndProgress(channel, patience, 1000).ok());
+  while (!channel.proven() && !limit.over()) ASSERT_TRUE(waitAndProgress(channel, limit, 1000).ok());
   channel.send(std::make_shared<const std::vector<std::byte>>(
       encodeMessage(RankMessage(HelloMessage{0, 1, 20'000, thisProcess(), {}}))));
   ASSERT_TRUE(channel.flush().ok());
   std::optional<std::vector<std::byte>> welcome;
-  while (!(welcome = channel.receive()) && !patience.over())
-    ASSERT_TRUE(waitAndProgress(channel, patience, 1000).ok()) << channel.status().toString();
+  while (!(welcome = channel.receive()) && !limit.over())
+    ASSERT_TRUE(waitAndProgress(channel, limit, 1000).ok()) << channel.status().toString();
   ASSERT_TRUE(welcome);
   EXPECT_TRUE(std::holds_alternative<WelcomeMessage>(decodeRootMessage(*welcome).value()));
 }

@@ -76,9 +76,9 @@ void sendMessage(ControlChannel& channel, const std::vector<std::byte>& message)
 }
 
 bool isClosed(ControlChannel& channel) {
-  const Patience patience{in(20'000)};
-  while (!channel.closed() && !patience.over()) {
-    [[maybe_unused]] const Status moved = waitAndProgress(channel, patience, 1000);
+  const WaitLimit limit{in(20'000)};
+  while (!channel.closed() && !limit.over()) {
+    [[maybe_unused]] const Status moved = waitAndProgress(channel, limit, 1000);
   }
   return channel.closed();
 }
@@ -228,8 +228,8 @@ TEST(KeyHolders, ThatBreakTheProtocolAsARankAreNamedToTheOthers) {
   });
   const auto channel = provenChannel(root->id());
   sendMessage(*channel, encodeMessage(RankMessage(HelloMessage{1, 2, 20'000, {"evil", 666, 1}})));
-  const Patience patience{in(20'000)};
-  while (!channel->receive() && !patience.over()) EXPECT_TRUE(waitAndProgress(*channel, patience, 1000).ok());
+  const WaitLimit limit{in(20'000)};
+  while (!channel->receive() && !limit.over()) EXPECT_TRUE(waitAndProgress(*channel, limit, 1000).ok());
   sendMessage(*channel, encodeMessage(RankMessage(GatherMessage{9, 100, {}})));
   other.join();
 }
@@ -253,9 +253,9 @@ class FalseRoot {
   std::unique_ptr<ControlChannel> acceptProven(size_t max_message_bytes = 1 << 20) const {
     auto channel = std::make_unique<ControlChannel>(accept(), jobKey(parts_, "control"),
                                                     HandshakeRole::kAcceptor, max_message_bytes);
-    const Patience patience{in(20'000)};
-    while (!channel->proven() && !patience.over())
-      EXPECT_TRUE(waitAndProgress(*channel, patience, 1000).ok());
+    const WaitLimit limit{in(20'000)};
+    while (!channel->proven() && !limit.over())
+      EXPECT_TRUE(waitAndProgress(*channel, limit, 1000).ok());
     return channel;
   }
 
@@ -315,9 +315,9 @@ TEST(FalseRoots, OrRealOnesMayCloseRightAfterTheWelcome) {
   std::thread server([&] {
     const auto channel = root.acceptProven();
     // Leaving a word unread would reset the connection.
-    const Patience patience{in(20'000)};
-    while (!channel->receive() && !patience.over())
-      EXPECT_TRUE(waitAndProgress(*channel, patience, 1000).ok());
+    const WaitLimit limit{in(20'000)};
+    while (!channel->receive() && !limit.over())
+      EXPECT_TRUE(waitAndProgress(*channel, limit, 1000).ok());
     channel->send(std::make_shared<const std::vector<std::byte>>(welcomeBytes(0, 1)));
     sendMessage(*channel, encodeMessage(RootMessage(ClosingMessage{})));
   });
@@ -331,13 +331,13 @@ TEST(FalseRoots, OrRealOnesMayCloseRightAfterTheWelcome) {
 // The next message of that kind.
 template <typename Message>
 Message hear(ControlChannel& channel) {
-  const Patience patience{in(20'000)};
+  const WaitLimit limit{in(20'000)};
   do {
     while (const auto bytes = channel.receive()) {
       const RankMessage message = decodeRankMessage(*bytes).take();
       if (const Message* found = std::get_if<Message>(&message)) return *found;
     }
-  } while (!patience.over() && waitAndProgress(channel, patience, 1000).ok());
+  } while (!limit.over() && waitAndProgress(channel, limit, 1000).ok());
   ADD_FAILURE() << "not heard";
   return {};
 }

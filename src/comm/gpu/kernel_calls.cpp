@@ -65,7 +65,7 @@ void KernelCalls::bind(std::shared_ptr<const CudaDevice> device) {
   team_->arrive(membership_.rank(), std::move(device));
 }
 
-GpuPatience KernelCalls::patience(int64_t timeout_ms) {
+GpuWaitLimit KernelCalls::waitLimit(int64_t timeout_ms) {
   return {Deadline::after(clock_, timeout_ms), [this] { return communicator_.asyncError(); }};
 }
 
@@ -90,7 +90,7 @@ Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
   };
   return team_->serves({membership_.rank(), membership_.options().config, membership_.job().map(),
                         membership_.log(), news, timeout_ms},
-                       patience(timeout_ms));
+                       waitLimit(timeout_ms));
 }
 
 // Ranks of other processes wait here for each other, so they must know this rank's call by then.
@@ -348,7 +348,7 @@ Status KernelCalls::start() {
 
 Status KernelCalls::launch() {
   HORING_TRY(judged(team_->launches().start(membership_.rank())));
-  return judged(team_->launches().await(membership_.rank(), patience(timeoutMs())));
+  return judged(team_->launches().await(membership_.rank(), waitLimit(timeoutMs())));
 }
 
 Status KernelCalls::settle() {
@@ -358,9 +358,9 @@ Status KernelCalls::settle() {
 }
 
 Status KernelCalls::complete(CudaStream stream) {
-  const GpuPatience patience = this->patience(timeoutMs());
+  const GpuWaitLimit limit = this->waitLimit(timeoutMs());
   const OutsideOfGraphs outside(device_->api());
-  HORING_TRY(device_->synchronize(stream, patience.news, patience.deadline));
+  HORING_TRY(device_->synchronize(stream, limit.news, limit.deadline));
   return watch_.outcome();
 }
 

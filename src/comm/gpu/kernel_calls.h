@@ -57,7 +57,7 @@ class KernelCalls {
 
  private:
   int64_t timeoutMs() const { return communicator_.timeoutMs(); }
-  GpuPatience patience(int64_t timeout_ms);
+  GpuWaitLimit waitLimit(int64_t timeout_ms);
   Result<bool> teamServes() { return teamServes(timeoutMs()); }
   Result<bool> teamServes(int64_t timeout_ms);
   // Null: kernels cannot serve the call.

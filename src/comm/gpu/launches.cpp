@@ -422,7 +422,7 @@ Status GpuLaunches::mark(Gpu& gpu, CudaStream stream) {
   return api.check(api.event_record(next.done, stream), "recording an event");
 }
 
-Status GpuLaunches::await(int number, const GpuPatience& patience) {
+Status GpuLaunches::await(int number, const GpuWaitLimit& limit) {
   Rank& rank = at(number);
   Gpu& gpu = *gpus_[rank.gpu];
   std::unique_lock lock(gpu.mutex);
@@ -432,8 +432,8 @@ Status GpuLaunches::await(int number, const GpuPatience& patience) {
     const uint64_t launched = gpu.launches, calls = gpu.launched_so_far.calls;
     const bool is_copied = rank.waiting.front().is_copied;
     lock.unlock();
-    Status news = patience.news();
-    if (news.ok() && patience.deadline.passed()) news = overdue(number, calls, is_copied);
+    Status news = limit.news();
+    if (news.ok() && limit.deadline.passed()) news = overdue(number, calls, is_copied);
     lock.lock();
     // If launches made progress meanwhile, do not blame them.
     if (news.ok() || gpu.launches > launched || !gpu.failed.ok()) continue;

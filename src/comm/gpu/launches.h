@@ -25,7 +25,7 @@ namespace horing {
 class RemoteGpus;
 
 // How long a rank waits on the host for the other ranks of its process.
-struct GpuPatience {
+struct GpuWaitLimit {
   Deadline deadline;
   // Polled; not ok: stop waiting.
   std::function<Status()> news;
@@ -106,7 +106,7 @@ class GpuLaunches {
   // different calls.
   Status start(int rank);
   // ... and waits until they are launched.
-  Status await(int rank, const GpuPatience& patience);
+  Status await(int rank, const GpuWaitLimit& limit);
   // Orders later work on these streams after all launches.
   Status follow(int rank, std::span<const CudaStream> streams);
 

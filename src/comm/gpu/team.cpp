@@ -129,7 +129,7 @@ std::vector<int> GpuTeam::missing() const {
   return missing;
 }
 
-Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) {
+Result<bool> GpuTeam::serves(const Member& member, const GpuWaitLimit& limit) {
   std::unique_lock lock(mutex_);
   bool has_kernels = true;
   if (state_ == State::kGathering) {
@@ -143,9 +143,9 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
   while (state_ == State::kGathering && !missing().empty()) {
     changed_.wait_for(lock, kTeamLook);
     lock.unlock();
-    HORING_TRY(patience.news());
+    HORING_TRY(limit.news());
     lock.lock();
-    if (patience.deadline.passed() && !missing().empty())
+    if (limit.deadline.passed() && !missing().empty())
       return makeStatus(Code::kTimeout,
                         "rank %d: rank(s) %s of this process never came with an operation on a GPU "
                         "(HORING_TIMEOUT_MS). Calls of one thread for several ranks belong into a group",

@@ -62,7 +62,7 @@ class GpuTeam {
     std::function<Status()> news{};  // the error that ended the communicator or its kernels; any thread
     int64_t timeout_ms = 0;          // for each exchange among ranks of other processes
   };
-  Result<bool> serves(const Member& member, const GpuPatience& patience);
+  Result<bool> serves(const Member& member, const GpuWaitLimit& limit);
 
   // Whether all ranks run an all-gather of this size by copies, unless it is recorded into a graph.
   bool copies(uint64_t bytes) const;

@@ -8,7 +8,7 @@ namespace horing {
 namespace {
 
 // Asking costs a round of messages: after so many refusals in a row only every kQuietPeriod-th call asks.
-constexpr uint32_t kPatience = 8;
+constexpr uint32_t kMostRefusals = 8;
 constexpr uint32_t kQuietPeriod = 16;
 
 template <typename T>
@@ -38,9 +38,9 @@ PeerBuffers::PeerBuffers(const SegmentList& segments, const GroupMap& map, int r
 }
 
 bool PeerBuffers::asks(bool only_moves) {
-  Patience& patience = patience_[only_moves];
-  if (patience.refusals < kPatience || ++patience.skipped >= kQuietPeriod) {
-    patience.skipped = 0;
+  Backoff& backoff = backoffs_[only_moves];
+  if (backoff.refusals < kMostRefusals || ++backoff.skipped >= kQuietPeriod) {
+    backoff.skipped = 0;
     return true;
   }
   return false;
@@ -198,8 +198,8 @@ void PeerBuffers::learn(bool served, int64_t asked_ns, int64_t carried_ns) {
     least_asked_ns_ = std::min(least_asked_ns_, asked_ns);
     trial_.took(bytes_[kInput], *way_, carried_ns + (*way_ == CopyWay::kKernel ? least_asked_ns_ : 0));
   }
-  uint32_t& refusals = patience_[only_moves_].refusals;
-  refusals = served || is_trying ? 0 : std::min(refusals + 1, kPatience);
+  uint32_t& refusals = backoffs_[only_moves_].refusals;
+  refusals = served || is_trying ? 0 : std::min(refusals + 1, kMostRefusals);
 }
 
 Status PeerBuffers::findAll(size_t kind, bool are_read) {

@@ -83,7 +83,7 @@ class PeerBuffers {
   };
   static constexpr size_t kInput = 0, kOutput = 1, kKinds = RankOffer::kKinds;
   // How often the ranks still ask.
-  struct Patience {
+  struct Backoff {
     uint32_t refusals = 0;  // since a call was served
     uint32_t skipped = 0;
   };
@@ -115,7 +115,7 @@ class PeerBuffers {
   int64_t least_asked_ns_ = INT64_MAX;
   uint64_t questions_ = 0;
   bool only_moves_ = false;
-  std::array<Patience, 2> patience_;  // indexed by only_moves
+  std::array<Backoff, 2> backoffs_;  // indexed by only_moves
   std::array<size_t, kKinds> bytes_{};
   std::array<bool, kKinds> is_shared_{};
   RankOffer own_;

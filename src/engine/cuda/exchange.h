@@ -7,7 +7,7 @@
 // Block: as in lane.h, with ExchangeShared.
 #include "engine/cuda/exchange_call.h"
 #include "engine/cuda/fold_body.h"
-#include "engine/cuda/patience.h"
+#include "engine/cuda/spin_timeout.h"
 
 namespace horing::cuda {
 
@@ -54,7 +54,7 @@ class ExchangeRun {
  private:
   HORING_DEVICE bool runItems() {
     for (int32_t i = own(); i < items(); i += stride()) begin(i);
-    Patience patience;
+    SpinTimeout spin;
     for (uint32_t looks = 1;; ++looks) {
       bool ready = false, left = false;
       for (int32_t i = own(); i < items(); i += stride()) {
@@ -65,11 +65,11 @@ class ExchangeRun {
       if (block_.any(ready)) {
         move();
         looks = 0;
-        patience = {};
+        spin = {};
         continue;
       }
       if (!block_.any(left)) return true;
-      if (block_.any(looks % Patience::kLooks == 0 && own() == 0 && mustEnd(patience))) return false;
+      if (block_.any(looks % SpinTimeout::kLooks == 0 && own() == 0 && mustEnd(spin))) return false;
       block_.pause();
     }
   }
@@ -147,10 +147,10 @@ class ExchangeRun {
   }
 
   // One thread: whether to stop waiting.
-  HORING_DEVICE bool mustEnd(Patience& patience) {
+  HORING_DEVICE bool mustEnd(SpinTimeout& spin) {
     const ExchangeView& view = call_.view;
     const Failure::Kind end =
-        patience.look(block_.nowNs(), view.abort, &view.failure->claimed, view.timeout_ns);
+        spin.check(block_.nowNs(), view.abort, &view.failure->claimed, view.timeout_ns);
     if (end == Failure::Kind::kNone) return false;
     giveUp(end, firstLeft(), ExchangeFailure::kNoMessage);
     return true;

@@ -15,7 +15,7 @@
 //   static constexpr bool kIsCrew;
 #include "engine/cuda/fold_body.h"
 #include "engine/cuda/lane_context.h"
-#include "engine/cuda/patience.h"
+#include "engine/cuda/spin_timeout.h"
 
 namespace horing::cuda {
 
@@ -193,12 +193,12 @@ class StepRun {
   template <class Condition>
   HORING_DEVICE bool await(const Condition& is_there, const At& at, int32_t port) {
     // If another lane of this rank waits for a lost peer, that lane reports it; but it may never have begun.
-    const uint64_t later_ns = port < 0 ? Patience::kLaterNs : 0;
-    Patience patience;
+    const uint64_t later_ns = port < 0 ? SpinTimeout::kLaterNs : 0;
+    SpinTimeout spin;
     for (uint32_t looks = 1; !is_there(); ++looks) {
-      if (looks % Patience::kLooks == 0) {
+      if (looks % SpinTimeout::kLooks == 0) {
         const Failure::Kind end =
-            patience.look(threads_.nowNs(), lane_.plan().abort, &lane_.plan().failure->claimed,
+            spin.check(threads_.nowNs(), lane_.plan().abort, &lane_.plan().failure->claimed,
                           lane_.plan().timeout_ns, later_ns);
         if (end != Failure::Kind::kNone) {
           giveUp(end, at, port);

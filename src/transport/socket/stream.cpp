@@ -181,14 +181,14 @@ int64_t silenceIn(const tcp_info& info) {
 
 }  // namespace
 
-void SocketStream::checkAlive(const Patience& patience) {
+void SocketStream::checkAlive(const ProbeLimit& limit) {
   tcp_info info{};
   socklen_t length = sizeof info;
   if (ended() || ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
   // A closed window is probed at growing intervals, so silence alone means nothing there; unanswered probes do. The same holds for
   // an idle connection, and for one whose data finds no route.
-  const bool unanswered = info.tcpi_unacked > 0 || info.tcpi_probes >= patience.probes;
-  if (unanswered && silenceIn(info) > patience.ms && (info.tcpi_retransmits > 0 || info.tcpi_probes > 0))
+  const bool unanswered = info.tcpi_unacked > 0 || info.tcpi_probes >= limit.probes;
+  if (unanswered && silenceIn(info) > limit.ms && (info.tcpi_retransmits > 0 || info.tcpi_probes > 0))
     why_ended_ = formatString("the other machine has not answered for %u ms", info.tcpi_last_ack_recv);
 }
 

@@ -68,11 +68,11 @@ class SocketStream final : public PollTarget {
 
   // Call this about once a second: ends a stream whose peer's machine has not answered for this long, although data is on its way
   // to it. A peer that is alive but does not read keeps its stream: its kernel answers probes.
-  struct Patience {
+  struct ProbeLimit {
     int64_t ms;
     int probes;
   };
-  void checkAlive(const Patience& patience);
+  void checkAlive(const ProbeLimit& limit);
   // How long nothing has come from the peer's machine, not even an acknowledgement. The kernel probes it after every three quiet
   // seconds (tuning.h).
   int64_t silentMs() const;

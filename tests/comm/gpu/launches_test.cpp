@@ -16,7 +16,7 @@ class LateLaunch : public testing::Test {
   void SetUp() override { cuda_.setKernels(&kIdle); }
   void TearDown() override { cuda_.setKernels(nullptr); }
   // Of rank 0 when its time is up.
-  static GpuPatience none() {
+  static GpuWaitLimit none() {
     static const ManualClock clock;
     return {Deadline::after(clock, 0), [] { return Status(); }};
   }
