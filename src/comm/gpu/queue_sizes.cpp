@@ -5,8 +5,8 @@
 namespace horing {
 
 namespace {
-// The number of strangers whose queues always fit; a plan with more may run out of memory, and is then staged by the host.
-constexpr size_t kStrangersOfBudget = 8;
+// The number of proxied ranks whose queues always fit; a plan with more may run out of memory, and is then staged by the host.
+constexpr size_t kProxiedOfBudget = 8;
 }  // namespace
 
 // Links have few channels, and bridged queues little memory; queues between neighbors need neither. Ranks of one node, which may all be
@@ -24,7 +24,7 @@ GpuQueueSizes GpuQueueSizes::choose(const GpuMailboxes& mailboxes, size_t ranks,
   };
   const auto hostsFit = [&](const cuda::QueueShape& tried, int32_t in_parts) {
     const cuda::QueueShape bridged{sizes.bridged_shape.slots, tried.slot_bytes};
-    return kLinkChannels * bytesOf(bridged, std::min(ranks - 1, kStrangersOfBudget), in_parts) <=
+    return kLinkChannels * bytesOf(bridged, std::min(ranks - 1, kProxiedOfBudget), in_parts) <=
            kMostPlanBytes;
   };
   sizes.bridged_parts = cuda::kMaxPartsOfLink;
@@ -52,13 +52,13 @@ GpuQueueSizes GpuQueueSizes::choose(const GpuMailboxes& mailboxes, size_t ranks,
   return sizes;
 }
 
-size_t GpuQueueSizes::planBytes(size_t strangers) const {
-  return std::min(kLinkChannels * messageBytes(strangers, bridged_parts), kMostPlanBytes);
+size_t GpuQueueSizes::planBytes(size_t proxied) const {
+  return std::min(kLinkChannels * messageBytes(proxied, bridged_parts), kMostPlanBytes);
 }
 
-int32_t GpuQueueSizes::messageParts(size_t most_strangers) const {
+int32_t GpuQueueSizes::messageParts(size_t most_proxied) const {
   int32_t of_messages = bridged_parts;
-  while (of_messages > 0 && messageBytes(most_strangers, of_messages) > kMostMessageBytes) --of_messages;
+  while (of_messages > 0 && messageBytes(most_proxied, of_messages) > kMostMessageBytes) --of_messages;
   return of_messages;
 }
 

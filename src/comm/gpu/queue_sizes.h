@@ -1,6 +1,6 @@
 #pragma once
 // The sizes of kernels' queues between ranks that are processes, the parts of plans, and the memory for both. Every rank computes the same
-// without communication. Inside a node GPUs may reach each other's memory; between nodes proxies carry messages. A *stranger* is a rank
+// without communication. Inside a node GPUs may reach each other's memory; between nodes proxies carry messages. A *proxied* rank is one
 // whose memory a kernel cannot reach.
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace horing {
 
 // A value.
 struct GpuQueueSizes {
-  // Pinned host memory that a rank allocates at once: for activity words, and at most for queues to strangers: of plans, and of messages.
+  // Pinned host memory that a rank allocates at once: for activity words, and at most for queues to proxied ranks: of plans, and of messages.
   static constexpr size_t kToldBytes = size_t{1} << 20;
   static constexpr size_t kMostPlanBytes = size_t{45} << 20;
   static constexpr size_t kMostMessageBytes = size_t{19} << 20;
@@ -28,29 +28,29 @@ struct GpuQueueSizes {
   static constexpr size_t kMostSharedBytes = size_t{13} << 20;
 
   cuda::QueueShape shape;          // in GPU memory
-  cuda::QueueShape bridged_shape;  // pinned, for strangers: with more slots
-  int32_t parts = 1;               // of any plan, without strangers
-  int32_t bridged_parts = 1;       // of any plan, with strangers
+  cuda::QueueShape bridged_shape;  // pinned, for proxied ranks: with more slots
+  int32_t parts = 1;               // of any plan, without proxied ranks
+  int32_t bridged_parts = 1;       // of any plan, with proxied ranks
   size_t spare_bytes = 0;          // on each GPU, for spare queues
 
   static GpuQueueSizes choose(const GpuMailboxes& mailboxes, size_t ranks, int32_t window);
 
-  // The most parts of rings, over up to four links to each stranger.
+  // The most parts of rings, over up to four links to each proxied rank.
   int32_t mostBridgedParts() const { return bridged_parts * kCollectiveLinks; }
-  // Pinned memory of a rank with this many strangers.
-  size_t planBytes(size_t strangers) const;
+  // Pinned memory of a rank with this many proxied ranks.
+  size_t planBytes(size_t proxied) const;
   size_t spareEnds() const { return std::min(kMostSpareEnds, kMostSpareBytes / endBytes(bridged_shape)); }
   size_t spareEndsBytes() const { return spareEnds() * endBytes(bridged_shape); }
-  size_t messageBytes(size_t strangers, int32_t of_parts) const {
-    return bytesOf(bridged_shape, strangers, of_parts);
+  size_t messageBytes(size_t proxied, int32_t of_parts) const {
+    return bytesOf(bridged_shape, proxied, of_parts);
   }
-  // Parts of messages to strangers, if no rank has more strangers than this; 0: no room.
-  int32_t messageParts(size_t most_strangers) const;
+  // Parts of messages to proxied ranks, if no rank has more proxied ranks than this; 0: no room.
+  int32_t messageParts(size_t most_proxied) const;
 
  private:
   // Bytes of queues in both directions.
-  static size_t bytesOf(const cuda::QueueShape& shape, size_t strangers, int32_t parts) {
-    return 2 * strangers * static_cast<size_t>(parts) * endBytes(shape);
+  static size_t bytesOf(const cuda::QueueShape& shape, size_t proxied, int32_t parts) {
+    return 2 * proxied * static_cast<size_t>(parts) * endBytes(shape);
   }
   // Bytes of a queue at its sender, and the same at its receiver.
   static size_t endBytes(const cuda::QueueShape& shape) {

@@ -204,7 +204,7 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
   membership_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
                          neighbors_.count());
   const std::vector<size_t> nodes = neighbors_.mailboxes().nodeOfRank();
-  std::vector<size_t> strangers(ranks);
+  std::vector<size_t> proxied(ranks);
   for (size_t a = 0; a < ranks; ++a)
     for (size_t b = 0; b < a; ++b) {
       if (reach.choice(a, b) < 0)
@@ -213,11 +213,11 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
       if (reach.both(a, b, proxies_->transports())) continue;
       all_of_nodes_neighbors_ &= nodes[a] != nodes[b];
       some_by_rdma_ |= proxies_->transportName(static_cast<size_t>(reach.choice(a, b))) == "verbs";
-      ++strangers[a];
-      ++strangers[b];
+      ++proxied[a];
+      ++proxied[b];
     }
-  most_strangers_ = *std::max_element(strangers.begin(), strangers.end());
-  all_neighbors_ = most_strangers_ == 0;
+  most_proxied_ = *std::max_element(proxied.begin(), proxied.end());
+  all_neighbors_ = most_proxied_ == 0;
   if (!all_neighbors_) parts_ = sizes_.bridged_parts;
   // A local error, which all ranks learn when a plan is made.
   started_ = start(reach, own);
@@ -226,15 +226,15 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
 
 Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
   transport_of_rank_ = reach.choicesOf(static_cast<size_t>(rank()));
-  const size_t strangers = static_cast<size_t>(membership_.ranks()) - 1 - neighbors_.count();
-  if (strangers == 0) {
+  const size_t proxied = static_cast<size_t>(membership_.ranks()) - 1 - neighbors_.count();
+  if (proxied == 0) {
     proxies_->keepOne();
   } else {
     const int32_t parts = bridgedMessageParts();
     HORING_ASSIGN(queues_, BridgedQueues::make(device_, sizes_.bridged_shape,
-                                               {.plans = sizes_.planBytes(strangers),
+                                               {.plans = sizes_.planBytes(proxied),
                                                 .spare = spareQueues().areAny() ? sizes_.spareEndsBytes() : 0,
-                                                .messages = sizes_.messageBytes(strangers, parts)}));
+                                                .messages = sizes_.messageBytes(proxied, parts)}));
     const std::set<size_t> keepers = keepersOfMemory();
     if (!keepers.empty())
       queues_->useGpu(*device_, *own.memory, AdapterWays::of(membership_.options().config.ib_gpu_memory),
@@ -260,8 +260,8 @@ SpareQueues RemoteGpus::spareQueues() const {
 }
 
 int32_t RemoteGpus::bridgedMessageParts() const {
-  if (most_strangers_ == 0 || !all_started_ || membership_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
-  return sizes_.messageParts(most_strangers_);
+  if (most_proxied_ == 0 || !all_started_ || membership_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
+  return sizes_.messageParts(most_proxied_);
 }
 
 void RemoteGpus::connect(bool carries) {

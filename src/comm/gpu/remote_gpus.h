@@ -81,7 +81,7 @@ class RemoteGpus {
   // is carried once allMade() or connect() has confirmed it.
   using QueueUse = BridgedQueues::Use;
   Result<cuda::Port> port(GpuProxy::Lane lane, QueueUse use);
-  // The most parts of messages to strangers; 0: kernels cannot send them, or there are no strangers. The same on every rank.
+  // The most parts of messages to proxied ranks; 0: kernels cannot send them, or there are no proxied ranks. The same on every rank.
   int32_t bridgedMessageParts() const;
   // Confirms or drops the queues requested since the last call: the proxies carry them from now on, or not. The other ends may follow
   // later.
@@ -110,7 +110,7 @@ class RemoteGpus {
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
   Status meet(Blobs told, const Own& own);
   Status start(const TransportReach& reach, const Own& own);
-  // The transports to strangers that may keep memory registered.
+  // The transports to proxied ranks that may keep memory registered.
   std::set<size_t> keepersOfMemory() const;
   Result<cuda::Activity*> takeActivity(size_t blocks);
 
@@ -124,7 +124,7 @@ class RemoteGpus {
   bool all_of_nodes_neighbors_ = true;  // in each node, all ranks are neighbors
   bool some_by_rdma_ = false;
   bool all_started_ = true;                // each rank has its proxies and pinned memory
-  size_t most_strangers_ = 0;              // of any rank
+  size_t most_proxied_ = 0;              // of any rank
   std::unique_ptr<cuda::Memory> told_;     // pinned memory for activity words
   size_t kept_told_bytes_ = 0;             // the part used by plans that all ranks have made
   std::unique_ptr<BridgedQueues> queues_;  // null: not needed

@@ -65,7 +65,7 @@ TEST(GpuQueueSizes, AreThoseOfTheReadme) {
   EXPECT_EQ(two_nodes.sizes.mostBridgedParts(), 16);
   EXPECT_EQ(two_nodes.sizes.messageParts(8), 4);
   EXPECT_EQ(two_nodes.sizes.spareEnds(), 32U);
-  // Kernels send to as many strangers as one takes flows of.
+  // Kernels send to as many proxied ranks as one takes flows of.
   EXPECT_EQ(sizesOf(std::vector<int>(33, 1)).sizes.messageParts(32), 1);
 }
 
