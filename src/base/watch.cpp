@@ -174,7 +174,8 @@ void Watch::note(int fd) {
 
 std::vector<int> Watch::wait(int most_ms) {
   for (const int fd : std::exchange(told_, {}))
-    if (const auto found = interests_.find(fd); found != interests_.end()) poll_thread_->arm(fd, found->second);
+    if (const auto found = interests_.find(fd); found != interests_.end())
+      poll_thread_->arm(fd, found->second);
   std::unique_lock lock(news_->mutex);
   news_->changed.wait_for(lock, std::chrono::milliseconds(most_ms),
                           [this] { return news_->woken || news_->all_ready || !news_->ready.empty(); });

@@ -14,7 +14,7 @@ namespace horing {
 Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order) {
   HORING_TRY(checkHandle(comm));
   if (order == horingRankMajor) return nullptr;
-  if (order == horingRailMajor) return comm->communicator->membership().job().railMajorBlocks();
+  if (order == horingRailMajor) return comm->communicator->membership().placement().railMajorBlocks();
   return makeStatus(Code::kInvalidArgument,
                     "order is %d: expected horingRankMajor (0) or horingRailMajor (1)",
                     static_cast<int>(order));

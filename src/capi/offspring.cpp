@@ -23,8 +23,8 @@ namespace {
 
 // Ranks that are threads of one process need no network.
 Result<UniqueId> openFor(const CommunicatorOptions& parent, IdleLimit limit) {
-  return openRendezvous(
-      parent.config, parent.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork, limit);
+  return openRendezvous(parent.config,
+                        parent.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork, limit);
 }
 Result<UniqueId> openForChild(const CommunicatorOptions& parent) {
   return openFor(parent, IdleLimit::kMinutes);

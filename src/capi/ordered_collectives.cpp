@@ -12,7 +12,7 @@ Status blockOf(horingComm_t comm, horingBlockOrder_t order, int rank, int* block
   const Membership& membership = comm->communicator->membership();
   if (rank < 0 || rank >= membership.ranks())
     return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, membership.ranks() - 1);
-  *block = blocks ? blocks[membership.job().map().positionOfRank(rank)] : rank;
+  *block = blocks ? blocks[membership.placement().map().positionOfRank(rank)] : rank;
   return {};
 }
 
@@ -24,8 +24,8 @@ Status groupOf(horingComm_t comm, int rank, int* group, int* local_index) {
   const Membership& membership = comm->communicator->membership();
   if (rank < 0 || rank >= membership.ranks())
     return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, membership.ranks() - 1);
-  *group = membership.job().map().groupOf(rank);
-  *local_index = membership.job().map().localIndexOf(rank);
+  *group = membership.placement().map().groupOf(rank);
+  *local_index = membership.placement().map().localIndexOf(rank);
   return {};
 }
 

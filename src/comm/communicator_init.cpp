@@ -25,10 +25,10 @@ Records::Files recordFilesOf(const CommunicatorOptions& options, const JobId& id
 }
 
 WaitPolicy waitPolicyOf(const Membership& membership) {
-  const Job& job = membership.job();
+  const Placement& placement = membership.placement();
   const int64_t wait_ns = membership.config().spin_us * 1000;
   WaitPolicy policy;
-  if (!job.kernels()[job.identityOf(membership.rank()).boot_id].shares_cores)
+  if (!placement.kernels()[placement.identityOf(membership.rank()).boot_id].shares_cores)
     policy.spin_ns = std::min(kSpinNs, wait_ns);
   policy.yield_ns = wait_ns - policy.spin_ns;
   return policy;
@@ -38,8 +38,8 @@ std::unique_ptr<PeerBuffers> peerBuffersOf(const Membership& membership) {
   const CommunicatorOptions& options = membership.options();
   const auto memory = options.hub ? PeerBuffers::Memory::kOfProcess : PeerBuffers::Memory::kOfSegments;
   std::vector<int64_t> processes;
-  for (const HostIdentity& identity : membership.job().identities()) processes.push_back(identity.pid);
-  return std::make_unique<PeerBuffers>(*options.segments, membership.job().map(), options.rank, memory,
+  for (const HostIdentity& identity : membership.placement().identities()) processes.push_back(identity.pid);
+  return std::make_unique<PeerBuffers>(*options.segments, membership.placement().map(), options.rank, memory,
                                        std::move(processes), singleCopyOf(options.config));
 }
 
@@ -119,14 +119,14 @@ Status Communicator::makeLinks() {
 
 // Makes the parts that depend on the groups.
 void Communicator::makeParts() {
-  const Job& job = membership_->job();
+  const Placement& placement = membership_->placement();
   const int rank = membership_->rank(), ranks = membership_->ranks();
   const Config& config = membership_->config();
   choices_.wait = waitPolicyOf(*membership_);
   choose(std::move(choices_));
   if (membership_->sharesMemory()) reach_->share(peerBuffersOf(*membership_));
-  planner_ = std::make_unique<Planner>(config, job.map(), rank, *connector_,
-                                       job.kernels().at(job.identityOf(rank).boot_id).cores);
+  planner_ = std::make_unique<Planner>(config, placement.map(), rank, *connector_,
+                                       placement.kernels().at(placement.identityOf(rank).boot_id).cores);
   const uint32_t slot_bytes = linkShapeOf(config, "", ranks).slot_bytes;
   untagged_messages_ =
       std::make_unique<PairMessages>(*connector_, LinkUse::kPointToPoint, rank, ranks, slot_bytes);
@@ -176,13 +176,13 @@ void Communicator::makeMessages() {
 // Requires that each rank is a process: a peer thread's access to an output cannot be revoked.
 void Communicator::choose(Choices choices) {
   choices_ = std::move(choices);
-  const Job& job = membership_->job();
+  const Placement& placement = membership_->placement();
   selector_ = std::make_unique<Selector>(SelectionGround{.config = membership_->config(),
-                                                         .map = job.map(),
+                                                         .map = placement.map(),
                                                          .table = choices_.table,
                                                          .shares_memory = membership_->sharesMemory(),
-                                                         .writes_memory = job.areAllProcesses(),
-                                                         .ranks_per_core = job.shape().ranks_per_core,
+                                                         .writes_memory = placement.areAllProcesses(),
+                                                         .ranks_per_core = placement.shape().ranks_per_core,
                                                          .shares = choices_.shares});
   prepared_.clear();
   if (progress_) progress_->setWaitPolicy(choices_.wait);

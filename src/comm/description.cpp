@@ -14,7 +14,7 @@ const char* ncclWordFor(std::string_view transport) {
 // The lines that tools parse in NCCL's log: the network, and the transport to the next rank of the ring.
 void logAsNccl(const Communicator& communicator) {
   const Membership& ranks = communicator.membership();
-  const GroupMap& map = ranks.job().map();
+  const GroupMap& map = ranks.placement().map();
   const int rank = ranks.rank();
   ranks.log().info("init", "Using network %s", communicator.reach().hasTransport("verbs") ? "IB" : "Socket");
   if (map.ranks() == 1) return;
@@ -34,12 +34,13 @@ std::string describeRing(const GroupMap& map) {
 }
 
 std::string describeRank(const Communicator& communicator, int rank) {
-  const Job& job = communicator.membership().job();
+  const Placement& placement = communicator.membership().placement();
   const std::string by = communicator.reach().transportTo(rank);
-  const std::string home = job.homeOf(rank), &rail = job.railOf(rank);
-  return formatString("rank %d: %s, group %d%s%s%s%s%s%s\n", rank, job.identityOf(rank).describe().c_str(),
-                      job.map().groupOf(rank), home.empty() ? "" : ", on ", home.c_str(),
-                      rail.empty() ? "" : ", near ", rail.c_str(), by.empty() ? "" : ", by ", by.c_str());
+  const std::string home = placement.homeOf(rank), &rail = placement.railOf(rank);
+  return formatString("rank %d: %s, group %d%s%s%s%s%s%s\n", rank,
+                      placement.identityOf(rank).describe().c_str(), placement.map().groupOf(rank),
+                      home.empty() ? "" : ", on ", home.c_str(), rail.empty() ? "" : ", near ", rail.c_str(),
+                      by.empty() ? "" : ", by ", by.c_str());
 }
 
 std::string describeAlgorithms(const Selector& selector) {
@@ -59,7 +60,7 @@ std::string describeAlgorithms(const Selector& selector) {
 
 std::string describe(const Communicator& communicator) {
   const Membership& ranks = communicator.membership();
-  const GroupMap& map = ranks.job().map();
+  const GroupMap& map = ranks.placement().map();
   const std::string& name = ranks.options().name;
   std::string text = formatString("%s%d ranks in %s\n", name.empty() ? "" : (name + ": ").c_str(),
                                   ranks.ranks(), map.describe().c_str());
@@ -76,13 +77,13 @@ void logWhoIsWhere(const Communicator& communicator) {
   const Membership& ranks = communicator.membership();
   const Log& log = ranks.log();
   log.info("init", "rank %d of %d on %s", ranks.rank(), ranks.ranks(),
-           ranks.job().identityOf(ranks.rank()).describe().c_str());
+           ranks.placement().identityOf(ranks.rank()).describe().c_str());
   if (ranks.config().debug_form == "nccl") logAsNccl(communicator);
   if (ranks.rank() != 0) return;
   log.info("init", "%s", describe(communicator).c_str());
   const std::string& fallback = communicator.selector().fallback();
   if (!fallback.empty()) log.warn("init", "%s", fallback.c_str());
-  for (const std::string& warning : ranks.job().warnings()) log.warn("init", "%s", warning.c_str());
+  for (const std::string& warning : ranks.placement().warnings()) log.warn("init", "%s", warning.c_str());
 }
 
 }  // namespace horing

@@ -460,7 +460,7 @@ Deadline JoinedControl::judgedBy(Deadline deadline) const {
 template <typename Predicate>
 Status JoinedControl::waitUntil(Lock& lock, Deadline deadline, const char* what, Predicate done) {
   const WaitLimit limit{Deadline::after(*options_.clock, deadline.remainingMs() + kVerdictMs),
-                          options_.abort};
+                        options_.abort};
   while (!done()) {
     HORING_TRY(status_);
     // Checked only now: the awaited answer and the Closing message may arrive together.

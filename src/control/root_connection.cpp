@@ -115,8 +115,7 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, con
 }
 
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
-                                                      const WaitLimit& limit, bool was_open,
-                                                      const Log& log) {
+                                                      const WaitLimit& limit, bool was_open, const Log& log) {
   const std::vector<Endpoint> roots = behindEachInterface(parts.roots);
   const Key key = jobKey(parts, "control");
   const int64_t attempt_ms = roots.size() > 1 ? kAttemptMs : kOnlyAttemptMs;

@@ -254,8 +254,7 @@ class FalseRoot {
     auto channel = std::make_unique<ControlChannel>(accept(), jobKey(parts_, "control"),
                                                     HandshakeRole::kAcceptor, max_message_bytes);
     const WaitLimit limit{in(20'000)};
-    while (!channel->proven() && !limit.over())
-      EXPECT_TRUE(waitAndProgress(*channel, limit, 1000).ok());
+    while (!channel->proven() && !limit.over()) EXPECT_TRUE(waitAndProgress(*channel, limit, 1000).ok());
     return channel;
   }
 
@@ -316,8 +315,7 @@ TEST(FalseRoots, OrRealOnesMayCloseRightAfterTheWelcome) {
     const auto channel = root.acceptProven();
     // Leaving a word unread would reset the connection.
     const WaitLimit limit{in(20'000)};
-    while (!channel->receive() && !limit.over())
-      EXPECT_TRUE(waitAndProgress(*channel, limit, 1000).ok());
+    while (!channel->receive() && !limit.over()) EXPECT_TRUE(waitAndProgress(*channel, limit, 1000).ok());
     channel->send(std::make_shared<const std::vector<std::byte>>(welcomeBytes(0, 1)));
     sendMessage(*channel, encodeMessage(RootMessage(ClosingMessage{})));
   });

@@ -126,7 +126,7 @@ void keep(const Communicator& communicator, const Result<std::string>& table) {
 Result<std::string> predictedTable(const Communicator& communicator, const MachineModel& machine) {
   Config config = communicator.membership().options().config;
   config.selection = kSelectionAuto;
-  return modelTableText(config, machine, communicator.membership().job().shape());
+  return modelTableText(config, machine, communicator.membership().placement().shape());
 }
 
 Status measure(Communicator& communicator, const TuneOptions& options) {
@@ -135,11 +135,11 @@ Status measure(Communicator& communicator, const TuneOptions& options) {
   if (options.measures_algorithms) {
     HORING_ASSIGN(const AlgorithmGrid grid, gridOf(options));
     HORING_ASSIGN(const std::vector<MeasuredPoint> points, measureAlgorithms(communicator, grid));
-    text = measuredTableText(points, communicator.membership().job().shape());
+    text = measuredTableText(points, communicator.membership().placement().shape());
     // A row also serves all smaller sizes.
     if (communicator.membership().rank() == 0 && grid.sizes.front() <= kSmallestKept)
       keep(communicator,
-           measuredTableText(points, communicator.membership().job().shape(), Larger::kLeftOut) +
+           measuredTableText(points, communicator.membership().placement().shape(), Larger::kLeftOut) +
                SelectionTable::builtIn().text());
   } else {
     HORING_ASSIGN(const Calibration calibration, calibrate(communicator, options.effort));

@@ -70,7 +70,7 @@ GpuWaitLimit KernelCalls::waitLimit(int64_t timeout_ms) {
 }
 
 Status KernelCalls::agreeAtOnce() {
-  const std::span<const HostIdentity> ranks = membership_.job().identities();
+  const std::span<const HostIdentity> ranks = membership_.placement().identities();
   const bool all_told =
       std::all_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.gpu.has_value(); });
   if (!all_told || (team_->isRemote() && !mayHaveTerms(ranks))) return {};
@@ -88,7 +88,7 @@ Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
     if (!error.ok()) team->abort();
     return error;
   };
-  return team_->serves({membership_.rank(), membership_.options().config, membership_.job().map(),
+  return team_->serves({membership_.rank(), membership_.options().config, membership_.placement().map(),
                         membership_.log(), news, timeout_ms},
                        waitLimit(timeout_ms));
 }
@@ -102,7 +102,8 @@ Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t l
   // Sticky: the ranks waited for different calls.
   if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));
   if (plans.value())
-    return (*plans.value())[static_cast<size_t>(membership_.job().map().positionOfRank(membership_.rank()))]
+    return (*plans.value())[static_cast<size_t>(
+                                membership_.placement().map().positionOfRank(membership_.rank()))]
         .get();
   watch_.withdrawn(launch);
   return nullptr;

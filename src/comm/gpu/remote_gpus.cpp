@@ -26,7 +26,7 @@ int proxiesFor(const Communicator& communicator) {
   const auto wanted = static_cast<int>(membership.options().config.gpu_proxies);
   if (wanted > 0) return wanted;
   int least = cuda::kMaxPartsOfLink;
-  for (const auto& [boot_id, load] : membership.job().kernels())
+  for (const auto& [boot_id, load] : membership.placement().kernels())
     least = std::min(least, load.cores / load.ranks / GpuProxies::kCoresOfProxy);
   return std::max(least, 1);
 }
@@ -35,7 +35,7 @@ std::vector<std::string> nodesOf(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
   std::vector<std::string> nodes;
   for (int rank = 0; rank < membership.ranks(); ++rank)
-    nodes.push_back(membership.job().identityOf(rank).nodeLabel());
+    nodes.push_back(membership.placement().identityOf(rank).nodeLabel());
   return nodes;
 }
 
@@ -68,7 +68,7 @@ Status RemoteGpus::whyNot(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
   std::set<std::string> processes;
   for (int rank = 0; rank < membership.ranks(); ++rank)
-    if (!processes.insert(membership.job().identityOf(rank).processLabel()).second)
+    if (!processes.insert(membership.placement().identityOf(rank).processLabel()).second)
       return makeStatus(Code::kInvalidUsage,
                         "rank %d is a thread of another rank's process, and the two met by ID: start a "
                         "process for each rank or, if all ranks are of one process, make them by "

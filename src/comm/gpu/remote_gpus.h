@@ -124,7 +124,7 @@ class RemoteGpus {
   bool all_of_nodes_neighbors_ = true;  // in each node, all ranks are neighbors
   bool some_by_rdma_ = false;
   bool all_started_ = true;                // each rank has its proxies and pinned memory
-  size_t most_proxied_ = 0;              // of any rank
+  size_t most_proxied_ = 0;                // of any rank
   std::unique_ptr<cuda::Memory> told_;     // pinned memory for activity words
   size_t kept_told_bytes_ = 0;             // the part used by plans that all ranks have made
   std::unique_ptr<BridgedQueues> queues_;  // null: not needed

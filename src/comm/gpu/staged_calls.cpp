@@ -40,7 +40,7 @@ Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const std::shared_ptr<c
 
 Status StagedCalls::initialise() {
   may_have_kernel_ =
-      !mayShareGpus(communicator_.membership().job().identities(), place_.rank) || device_->hasMps();
+      !mayShareGpus(communicator_.membership().placement().identities(), place_.rank) || device_->hasMps();
   HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
   progress_ = new (progress_memory_.data()) Progress{};
   memory_bytes_ = sizeof(Progress);

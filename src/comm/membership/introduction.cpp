@@ -94,7 +94,7 @@ std::string settingsText(const Config& c, uint64_t table_digest) {
       static_cast<unsigned long long>(table_digest), calibrationKind(c));
 }
 
-Job::First firstOf(const CommunicatorOptions& options) {
+Placement::First firstOf(const CommunicatorOptions& options) {
   if (options.rank != 0) return {};
   return {hasKeptTables(options.config), measuresOnce(options)};
 }

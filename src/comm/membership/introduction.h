@@ -9,15 +9,15 @@
 #include "base/status.h"
 #include "comm/membership/communicator_options.h"
 #include "comm/membership/host_identity.h"
-#include "comm/membership/job.h"
+#include "comm/membership/placement.h"
 #include "comm/membership/rank_place.h"
 #include "control/unique_id.h"
 
 namespace horing {
 
 struct Introduction {
-  std::string settings;  // settingsText(): the same on every rank
-  Job::First first;      // rank 0's counts
+  std::string settings;    // settingsText(): the same on every rank
+  Placement::First first;  // rank 0's counts
   HostIdentity identity;
   Fragment fragment;
   std::optional<UniqueId> meeting_place;            // where this rank would host a meeting
@@ -27,7 +27,7 @@ struct Introduction {
 // The variables that must be equal on all ranks, as one line of text. `table_digest`: the digest of the selection table.
 std::string settingsText(const Config& config, uint64_t table_digest);
 // Whether this rank has cached tables, and whether it measures if there is none; of all ranks, rank 0's answer counts.
-Job::First firstOf(const CommunicatorOptions& options);
+Placement::First firstOf(const CommunicatorOptions& options);
 
 std::vector<std::byte> encodeIntroduction(const Introduction& introduction);
 // Decodes the introductions of all ranks, as received by rank `reader`: untrusted bytes. kInvalidUsage: settings differ.

@@ -99,7 +99,7 @@ Status Membership::introduce(Connector& connector, uint64_t table_digest, Deadli
                           .addresses = connector.addresses()};
   HORING_ASSIGN(const auto told, control_->allGather(encodeIntroduction(mine), deadline, kMaking));
   HORING_ASSIGN(std::vector<Introduction> all, decodeIntroductions(told, rank()));
-  Job::Ranks ranks{.identities = {}, .fragments = {}, .first = all.front().first};
+  Placement::Ranks ranks{.identities = {}, .fragments = {}, .first = all.front().first};
   AddressTable addresses;
   for (Introduction& one : all) {
     ranks.identities.push_back(std::move(one.identity));
@@ -112,7 +112,7 @@ Status Membership::introduce(Connector& connector, uint64_t table_digest, Deadli
 }
 
 // Every rank tries its transports and tells the others which peers it reaches; a transport is used if it works both ways.
-Status Membership::agreeOnTransports(Connector& connector, Job::Ranks ranks, Deadline deadline) {
+Status Membership::agreeOnTransports(Connector& connector, Placement::Ranks ranks, Deadline deadline) {
   const size_t transports = connector.transports().size(), shm = connector.indexOf("shm");
   const auto mine =
       TransportReach::encode(rank(), this->ranks(), transports,
@@ -124,9 +124,9 @@ Status Membership::agreeOnTransports(Connector& connector, Job::Ranks ranks, Dea
   logPeersWithoutRdma(connector, this->ranks(), log_);
   shares_memory_ = allReach(reach, connector);
   const auto by_shm = [&](size_t a, size_t b) { return reach.both(a, b, shm); };
-  HORING_ASSIGN(Job job, Job::lay(std::move(ranks), config().reproducible,
-                                  shm < transports ? by_shm : Job::SharesMemory()));
-  job_.emplace(std::move(job));
+  HORING_ASSIGN(Placement placement, Placement::of(std::move(ranks), config().reproducible,
+                                                   shm < transports ? by_shm : Placement::SharesMemory()));
+  placement_.emplace(std::move(placement));
   return {};
 }
 

@@ -15,7 +15,7 @@
 #include "comm/links/transport_reach.h"
 #include "comm/links/transports.h"
 #include "comm/membership/communicator_options.h"
-#include "comm/membership/job.h"
+#include "comm/membership/placement.h"
 #include "control/control.h"
 #include "control/root_service.h"
 
@@ -48,12 +48,12 @@ class Membership {
 
   int rank() const { return options_.rank; }
   int ranks() const { return options_.ranks; }
-  int position() const { return job_->map().positionOfRank(options_.rank); }
+  int position() const { return placement_->map().positionOfRank(options_.rank); }
   // The same on every rank, and unique to this communicator.
   const JobId& id() const { return id_; }
   const CommunicatorOptions& options() const { return options_; }
   const Config& config() const { return options_.config; }
-  const Job& job() const { return *job_; }
+  const Placement& placement() const { return *placement_; }
   const Log& log() const { return log_; }
   Control& control() const { return *control_; }
   // Whether every rank has opened memory of every other: ranks of one node, or of one process.
@@ -69,7 +69,7 @@ class Membership {
   JoinOptions joinOptions(const UniqueId& id, int rank, int ranks) const;
   Result<RootOptions> meetingOptions() const;
   std::optional<UniqueId> reserveMeetingPlace();
-  Status agreeOnTransports(Connector& connector, Job::Ranks ranks, Deadline deadline);
+  Status agreeOnTransports(Connector& connector, Placement::Ranks ranks, Deadline deadline);
   bool allReach(const TransportReach& reach, const Connector& connector) const;
 
   CommunicatorOptions options_;
@@ -79,7 +79,7 @@ class Membership {
   JobId id_{};
   Fragment place_;  // the place of this rank in its machine
   std::unique_ptr<Control> control_;
-  std::optional<const Job> job_;  // set by introduce()
+  std::optional<const Placement> placement_;  // set by introduce()
   std::optional<ReservedRoot>
       reserved_;  // the port at which this rank would host a meeting; nothing if it cannot
   std::vector<std::optional<UniqueId>> meeting_places_;  // by rank

@@ -95,8 +95,8 @@ AlgorithmMeasurement::AlgorithmMeasurement(Communicator& communicator, Collectiv
 
 bool AlgorithmMeasurement::canRun(const Algorithm& algorithm) const {
   if (!algorithm.has(collective_) || algorithm.reachesPeers()) return false;
-  const Selection selection = selectionOf(algorithm, membership_.job().map());
-  return fitsGroups(algorithm, membership_.job().map()) &&
+  const Selection selection = selectionOf(algorithm, membership_.placement().map());
+  return fitsGroups(algorithm, membership_.placement().map()) &&
          buildSchedule(algorithm.name, collective_, selection.shape, 0).ok();
 }
 
@@ -110,8 +110,8 @@ bool AlgorithmMeasurement::runTheSame(const Algorithm& one, const Algorithm& oth
     schedule.algorithm.clear();
     return schedule;
   };
-  const Selection first = selectionOf(one, membership_.job().map()),
-                  second = selectionOf(other, membership_.job().map());
+  const Selection first = selectionOf(one, membership_.placement().map()),
+                  second = selectionOf(other, membership_.placement().map());
   for (int32_t position = 0; position < membership_.ranks(); ++position)
     if (scheduleOf(first, position) != scheduleOf(second, position)) return false;
   return true;

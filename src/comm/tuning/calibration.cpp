@@ -77,14 +77,15 @@ bool shareOneCore(const HostIdentity& a, const HostIdentity& b) {
 // Pairs of neighbours in a group. Neighbours that share a core are used only if there are no others.
 std::vector<Pair> nearPairs(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
-  const GroupMap& map = membership.job().map();
+  const GroupMap& map = membership.placement().map();
   std::vector<Pair> apart, all;
   for (int group = 0; group < map.groups(); ++group) {
     const std::span<const int> members = map.members(group);
     for (size_t i = 1; i < members.size(); i += 2) {
       const Pair pair{members[i - 1], members[i]};
       all.push_back(pair);
-      if (!shareOneCore(membership.job().identityOf(pair.first), membership.job().identityOf(pair.second)))
+      if (!shareOneCore(membership.placement().identityOf(pair.first),
+                        membership.placement().identityOf(pair.second)))
         apart.push_back(pair);
     }
   }
@@ -95,11 +96,12 @@ std::vector<Pair> nearPairs(const Communicator& communicator) {
 std::vector<Pair> sameCorePairs(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
   std::vector<Pair> pairs;
-  const GroupMap& map = membership.job().map();
+  const GroupMap& map = membership.placement().map();
   for (int group = 0; group < map.groups(); ++group) {
     const std::span<const int> members = map.members(group);
     for (const int member : members.subspan(1))
-      if (shareOneCore(membership.job().identityOf(members[0]), membership.job().identityOf(member))) {
+      if (shareOneCore(membership.placement().identityOf(members[0]),
+                       membership.placement().identityOf(member))) {
         pairs.push_back({members[0], member});
         break;
       }
@@ -120,7 +122,7 @@ class Measurement {
  public:
   Measurement(Communicator& communicator, Effort effort)
       : communicator_(communicator),
-        map_(communicator.membership().job().map()),
+        map_(communicator.membership().placement().map()),
         me_(communicator.membership().rank()),
         effort_(effort),
         output_(effort.large_bytes),
@@ -226,9 +228,9 @@ Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) 
 }
 
 bool Measurement::mayShareCore(const Pair& pair) const {
-  const std::string& boot_id = membership_.job().identityOf(pair.first).boot_id;
-  return boot_id == membership_.job().identityOf(pair.second).boot_id &&
-         membership_.job().kernels().at(boot_id).shares_cores;
+  const std::string& boot_id = membership_.placement().identityOf(pair.first).boot_id;
+  return boot_id == membership_.placement().identityOf(pair.second).boot_id &&
+         membership_.placement().kernels().at(boot_id).shares_cores;
 }
 
 // Measures one pair after the other, while all other ranks sleep. A pair that may have shared a core is slower for that reason; its link is
@@ -357,7 +359,7 @@ void Measurement::describeMachine(MachineReadings& readings) const {
   readings.near_bytes = kNearBytes;
   const WaitPolicy& policy = communicator_.choices().wait;
   readings.patience_us = static_cast<double>(policy.spin_ns + policy.yield_ns) / 1000;
-  const auto kernels = membership_.job().kernels();
+  const auto kernels = membership_.placement().kernels();
   int32_t least_cores = INT32_MAX;
   for (const auto& [boot_id, load] : kernels) least_cores = std::min(least_cores, load.cores);
   readings.cores = least_cores;

@@ -18,7 +18,7 @@ constexpr int64_t kMostWork = 3'000'000;  // the limit of one simulation (Questi
 MachineModel machineOf(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
   MachineModel machine = communicator.choices().machine.value_or(MachineModel());
-  machine.setNodes(membership.job().map().sizes());
+  machine.setNodes(membership.placement().map().sizes());
   return machine;
 }
 
@@ -66,7 +66,7 @@ struct Direction {
 Estimate transfersTime(const Communicator& communicator, std::span<const Transfer> transfers) {
   const Membership& membership = communicator.membership();
   const MachineModel machine = machineOf(communicator);
-  const GroupMap& map = membership.job().map();
+  const GroupMap& map = membership.placement().map();
   Direction sent, received;
   double latency_us = 0;
   for (const Transfer& transfer : transfers) {

@@ -25,7 +25,7 @@ class RateMeasurement {
  public:
   explicit RateMeasurement(Communicator& communicator)
       : communicator_(communicator),
-        map_(communicator.membership().job().map()),
+        map_(communicator.membership().placement().map()),
         rank_(communicator.membership().rank()),
         rails_(static_cast<size_t>(map_.smallestGroup())),
         output_(kMostMeetingBytes / rails_),

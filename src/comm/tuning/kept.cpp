@@ -53,25 +53,25 @@ std::string joined(const Words& words) {
 // The time of a collective depends on all of this, and hardly on which hosts of a cluster a job gets.
 KeptFor keptFor(const Communicator& communicator) {
   const Membership& membership = communicator.membership();
-  const Job& job = membership.job();
+  const Placement& placement = membership.placement();
   std::set<std::string> hosts, transports;
   size_t least_cpus = SIZE_MAX, most_cpus = 0;
   for (int rank = 0; rank < membership.ranks(); ++rank) {
-    const HostIdentity& identity = job.identityOf(rank);
+    const HostIdentity& identity = placement.identityOf(rank);
     if (hosts.size() < kMostHosts) hosts.insert(withoutNumbers(identity.host_name));
     least_cpus = std::min(least_cpus, identity.cpus.size());
     most_cpus = std::max(most_cpus, identity.cpus.size());
     if (rank != membership.rank()) transports.insert(communicator.reach().transportTo(rank));
   }
   int32_t least_cores = INT32_MAX;
-  const auto kernels = job.kernels();
+  const auto kernels = placement.kernels();
   for (const auto& [boot_id, load] : kernels) least_cores = std::min(least_cores, load.cores);
-  const std::string& rail = job.railOf(membership.rank());
-  const GroupMap& map = job.map();
+  const std::string& rail = placement.railOf(membership.rank());
+  const GroupMap& map = placement.map();
   const Config& c = membership.options().config;
   const auto number = [](int64_t value) { return static_cast<long long>(value); };
   return {
-      keptShapeText(job.shape(), map.smallestGroup()) +
+      keptShapeText(placement.shape(), map.smallestGroup()) +
           formatString(
               "by %s, on %zu hosts like %s (%s%s%s); %d cores, a rank may use %zu to %zu; slots %lld %lld "
               "%lld of %lld bytes%s",

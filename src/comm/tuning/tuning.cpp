@@ -57,12 +57,12 @@ Status Tuning::learnAlgorithms() {
   if (by_model && config_.calibrate == kCalibrateNever) return modelNeedsMachine();
   if (by_model || config_.calibrate == kCalibrateAlways || readsMachine(config_)) HORING_TRY(learnMachine());
   if (by_model) return chooseByModel();
-  return membership_.job().first().keeps_tables || measuresItself() ? chooseByKept() : Status();
+  return membership_.placement().first().keeps_tables || measuresItself() ? chooseByKept() : Status();
 }
 
 // Inside a node the built-in table is better than predictions (selection/README.md), so a measurement would be of no use.
 bool Tuning::measuresItself() const {
-  return membership_.job().first().measures && membership_.job().map().groups() > 1 &&
+  return membership_.placement().first().measures && membership_.placement().map().groups() > 1 &&
          membership_.ranks() <= kMostMeasuredRanks;
 }
 
@@ -91,10 +91,10 @@ Status Tuning::learnMachine() {
 // that is made again and got its shares. Kernels run no shares, so that ranks with GPUs would lose HO-Ring.
 Status Tuning::learnRates() {
   const CommunicatorOptions& options = membership_.options();
-  if (membership_.job().map().groups() > kMostUnequalGroups) return {};
+  if (membership_.placement().map().groups() > kMostUnequalGroups) return {};
   if (config_.reproducible || config_.selection != kSelectionAuto || options.machine || options.shares)
     return {};
-  const std::span<const HostIdentity> ranks = membership_.job().identities();
+  const std::span<const HostIdentity> ranks = membership_.placement().identities();
   if (std::any_of(ranks.begin(), ranks.end(), [](const HostIdentity& rank) { return rank.gpu.has_value(); }))
     return {};
   HORING_ASSIGN(const std::vector<double> rates, measureGroupRates(communicator_));
@@ -113,12 +113,12 @@ Status Tuning::learnRates() {
 Status Tuning::chooseByModel() {
   std::string text;
   if (isFirst()) {
-    const Job& job = membership_.job();
+    const Placement& placement = membership_.placement();
     MachineModel machine = communicator_.choices().machine.value_or(MachineModel());
-    machine.setNodes(job.map().sizes());
+    machine.setNodes(placement.map().sizes());
     const SteadyClock clock;
     const Deadline until = Deadline::after(clock, config_.init_timeout_ms / kPredictingPart);
-    const Result<std::string> predicted = modelTableText(config_, machine, job.shape(), &until);
+    const Result<std::string> predicted = modelTableText(config_, machine, placement.shape(), &until);
     if (!predicted.ok())
       membership_.log().warn("init", "the built-in table chooses: %s", predicted.status().message().c_str());
     text = predicted.ok() ? predicted.value() : SelectionTable::builtIn().text();

@@ -149,8 +149,7 @@ class ExchangeRun {
   // One thread: whether to stop waiting.
   HORING_DEVICE bool mustEnd(SpinTimeout& spin) {
     const ExchangeView& view = call_.view;
-    const Failure::Kind end =
-        spin.check(block_.nowNs(), view.abort, &view.failure->claimed, view.timeout_ns);
+    const Failure::Kind end = spin.check(block_.nowNs(), view.abort, &view.failure->claimed, view.timeout_ns);
     if (end == Failure::Kind::kNone) return false;
     giveUp(end, firstLeft(), ExchangeFailure::kNoMessage);
     return true;

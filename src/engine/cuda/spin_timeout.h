@@ -15,7 +15,7 @@ class SpinTimeout {
 
   // The reason to give up; kNone: continue. `later_ns`: how long to ignore the abort flag and the timeout.
   HORING_DEVICE Failure::Kind check(uint64_t now_ns, const uint32_t* abort, const uint32_t* claimed,
-                                   uint64_t timeout_ns, uint64_t later_ns = 0) {
+                                    uint64_t timeout_ns, uint64_t later_ns = 0) {
     if (loadFlag(claimed)) return Failure::Kind::kAborted;
     if (begun_ns_ == 0) begun_ns_ = looked_ns_ = now_ns + later_ns;
     if (now_ns < looked_ns_) return Failure::Kind::kNone;

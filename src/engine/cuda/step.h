@@ -199,7 +199,7 @@ class StepRun {
       if (looks % SpinTimeout::kLooks == 0) {
         const Failure::Kind end =
             spin.check(threads_.nowNs(), lane_.plan().abort, &lane_.plan().failure->claimed,
-                          lane_.plan().timeout_ns, later_ns);
+                       lane_.plan().timeout_ns, later_ns);
         if (end != Failure::Kind::kNone) {
           giveUp(end, at, port);
           return false;

@@ -1,4 +1,4 @@
-#include "comm/membership/job.h"
+#include "comm/membership/placement.h"
 
 #include <set>
 #include <utility>
@@ -10,7 +10,7 @@ namespace {
 // HORING_GROUP, or the node. Ranks with equal labels count as one node only if they have opened each other's memory: a rank's node is named
 // after the lowest rank with the same label that it shares memory with.
 std::vector<std::string> groupLabels(std::span<const HostIdentity> identities,
-                                     const Job::SharesMemory& shares_memory) {
+                                     const Placement::SharesMemory& shares_memory) {
   std::vector<std::string> labels;
   for (size_t rank = 0; rank < identities.size(); ++rank) {
     labels.push_back(identities[rank].groupLabel());
@@ -26,7 +26,7 @@ std::vector<std::string> groupLabels(std::span<const HostIdentity> identities,
 
 }  // namespace
 
-Result<Job> Job::lay(Ranks ranks, bool reproducible, const SharesMemory& shares_memory) {
+Result<Placement> Placement::of(Ranks ranks, bool reproducible, const SharesMemory& shares_memory) {
   std::vector<std::string> nodes, switches;
   for (const HostIdentity& identity : ranks.identities) {
     nodes.push_back(identity.nodeLabel());
@@ -39,10 +39,10 @@ Result<Job> Job::lay(Ranks ranks, bool reproducible, const SharesMemory& shares_
   }
   HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(ranks.identities, shares_memory),
                                                    laid.precedence, switches));
-  return Job(std::move(ranks), std::move(laid), std::move(map));
+  return Placement(std::move(ranks), std::move(laid), std::move(map));
 }
 
-Result<const int32_t*> Job::railMajorBlocks() const {
+Result<const int32_t*> Placement::railMajorBlocks() const {
   if (!rail_major_blocks_.empty()) return rail_major_blocks_.data();
   return makeStatus(
       Code::kInvalidUsage,
@@ -51,20 +51,20 @@ Result<const int32_t*> Job::railMajorBlocks() const {
       map_.describe().c_str());
 }
 
-JobShape Job::shape() const {
+JobShape Placement::shape() const {
   JobShape shape{map_.groups(), map_.largestGroup()};
   for (const auto& [boot_id, load] : kernels())
     if (load.shares_cores) shape.ranks_per_core = RanksPerCore::kMore;
   return shape;
 }
 
-bool Job::areAllProcesses() const {
+bool Placement::areAllProcesses() const {
   std::set<std::string> processes;
   for (const HostIdentity& identity : told_.identities) processes.insert(identity.processLabel());
   return static_cast<int>(processes.size()) == ranks();
 }
 
-std::string Job::homeOf(int rank) const {
+std::string Placement::homeOf(int rank) const {
   const Fragment& fragment = fragmentOf(rank);
   const GraphNode& home = fragment.nodes[static_cast<size_t>(fragment.home)];
   return fragment.home == 0 ? "" : nodeKindName(home.kind) + (" " + home.name);

@@ -17,7 +17,7 @@
 namespace horing {
 
 // A value, the same on every rank. Any thread.
-class Job {
+class Placement {
  public:
   // What rank 0 has cached of earlier measurements.
   struct First {
@@ -33,7 +33,7 @@ class Job {
   // Whether two ranks have opened each other's memory; null: ranks do not try.
   using SharesMemory = std::function<bool(size_t a, size_t b)>;
   // `reproducible`: the order of ranks, and so the order of folds, does not depend on placement. Errors: groups that cannot be formed.
-  static Result<Job> lay(Ranks ranks, bool reproducible, const SharesMemory& shares_memory);
+  static Result<Placement> of(Ranks ranks, bool reproducible, const SharesMemory& shares_memory);
 
   int ranks() const { return static_cast<int>(told_.identities.size()); }
   const HostIdentity& identityOf(int rank) const { return told_.identities[static_cast<size_t>(rank)]; }
@@ -56,7 +56,7 @@ class Job {
   const std::vector<std::string>& warnings() const { return laid_.warnings; }
 
  private:
-  Job(Ranks told, JobMap laid, GroupMap map)
+  Placement(Ranks told, JobMap laid, GroupMap map)
       : told_(std::move(told)),
         laid_(std::move(laid)),
         map_(std::move(map)),
