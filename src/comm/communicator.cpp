@@ -194,11 +194,11 @@ Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<co
   return gathered;
 }
 
-Result<Membership::Meeting> Communicator::meet(std::span<const int> members) {
+Result<Membership::Bootstrap> Communicator::bootstrap(std::span<const int> members) {
   const ExclusiveUse exclusive = guard_->enter();
   if (!exclusive.owns()) return guard_->occupied();
   const Away away = guard_->away();
-  return membership_->meet(members);
+  return membership_->bootstrap(members);
 }
 
 // Both ends of a new link are in the same call.

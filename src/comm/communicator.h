@@ -62,8 +62,8 @@ class Communicator {
   // make their calls in the same order. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
                                                         std::string_view what = {});
-  // As Membership::meet(), while no call runs.
-  Result<Membership::Meeting> meet(std::span<const int> members);
+  // As Membership::bootstrap(), while no call runs.
+  Result<Membership::Bootstrap> bootstrap(std::span<const int> members);
 
   // Shuts down in good order. Later calls are refused; a second leave() does nothing.
   Status leave();

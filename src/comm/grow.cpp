@@ -65,7 +65,7 @@ Result<CommunicatorOptions> grow(Communicator& parent, const Growth& growth) {
   std::vector<int> all(static_cast<size_t>(membership.ranks()));
   std::iota(all.begin(), all.end(), 0);
   const auto part = [&] { return encodeGrowth(growth); };
-  HORING_ASSIGN(const Blobs parts, gatherAtMeeting(parent, all, part, "horingCommGrow"));
+  HORING_ASSIGN(const Blobs parts, bootstrapAndGather(parent, all, part, "horingCommGrow"));
   CommunicatorOptions larger;
   HORING_ASSIGN(larger.id, agreedId(parts, growth.ranks));
   larger.config = membership.options().config;

@@ -41,15 +41,15 @@ Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host) {
   return id;
 }
 
-Result<std::vector<std::vector<std::byte>>> gatherAtMeeting(Communicator& parent,
-                                                            std::span<const int> members, const Part& part,
-                                                            std::string_view what) {
-  HORING_ASSIGN(const Membership::Meeting meeting, parent.meet(members));
+Result<std::vector<std::vector<std::byte>>> bootstrapAndGather(Communicator& parent,
+                                                               std::span<const int> members, const Part& part,
+                                                               std::string_view what) {
+  HORING_ASSIGN(const Membership::Bootstrap made, parent.bootstrap(members));
   const std::vector<std::byte> mine = part();
   const SteadyClock clock;
   const Deadline deadline = Deadline::after(clock, parent.membership().config().init_timeout_ms);
-  HORING_ASSIGN(auto parts, meeting.control->allGather(mine, deadline, what));
-  meeting.control->leave();
+  HORING_ASSIGN(auto parts, made.control->allGather(mine, deadline, what));
+  made.control->leave();
   return parts;
 }
 

@@ -20,12 +20,12 @@ std::vector<std::byte> encodeInvitation(const Result<UniqueId>& opened);
 // kRemoteError, which names the host: the host could not open a rendezvous, or the bytes are malformed.
 Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host);
 
-// Some of the parent's ranks meet (Membership::meet) and all-gather one blob each, whatever state the parent is in. Once they have met,
+// Some of the parent's ranks meet (Membership::bootstrap) and all-gather one blob each, whatever state the parent is in. Once they have met,
 // `part` returns this rank's blob. The result is indexed by the place among the members. `what`: for messages.
 using Part = std::function<std::vector<std::byte>()>;
-Result<std::vector<std::vector<std::byte>>> gatherAtMeeting(Communicator& parent,
-                                                            std::span<const int> members, const Part& part,
-                                                            std::string_view what);
+Result<std::vector<std::vector<std::byte>>> bootstrapAndGather(Communicator& parent,
+                                                               std::span<const int> members, const Part& part,
+                                                               std::string_view what);
 
 // The options with which a rank creates the child, with the parent's configuration. Ranks that are threads get a branch of the parent's
 // hub, and for now have its GPU team.

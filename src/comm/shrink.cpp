@@ -51,7 +51,7 @@ Result<UniqueId> agree(Communicator& parent, const std::vector<int>& members, co
     if (membership.rank() == members.front()) mine.blob(encodeInvitation(open(membership.options())));
     return mine.take();
   };
-  HORING_ASSIGN(const Blobs parts, gatherAtMeeting(parent, members, part, "horingCommShrink"));
+  HORING_ASSIGN(const Blobs parts, bootstrapAndGather(parent, members, part, "horingCommShrink"));
   return readParts(parts, set, members);
 }
 

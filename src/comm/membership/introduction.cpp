@@ -72,7 +72,7 @@ Result<Introduction> decode(std::span<const std::byte> bytes, int rank, int read
   HORING_ASSIGN(told.identity, decodeHostIdentity(identity));
   HORING_ASSIGN(told.fragment, decodeFragment(fragment));
   if (place.size() == kUniqueIdBytes)
-    std::copy(place.begin(), place.end(), told.meeting_place.emplace().bytes.begin());
+    std::copy(place.begin(), place.end(), told.bootstrap_id.emplace().bytes.begin());
   return told;
 }
 
@@ -106,7 +106,7 @@ std::vector<std::byte> encodeIntroduction(const Introduction& introduction) {
   writer.number(static_cast<uint8_t>(introduction.first.measures));
   writer.blob(encodeHostIdentity(introduction.identity));
   writer.blob(encodeFragment(introduction.fragment));
-  const auto& place = introduction.meeting_place;
+  const auto& place = introduction.bootstrap_id;
   writer.blob(place ? std::span<const std::byte>(place->bytes) : std::span<const std::byte>());
   writer.number(static_cast<uint32_t>(introduction.addresses.size()));
   for (const auto& address : introduction.addresses) writer.blob(address);

@@ -20,7 +20,7 @@ struct Introduction {
   Placement::First first;  // rank 0's counts
   HostIdentity identity;
   Fragment fragment;
-  std::optional<UniqueId> meeting_place;            // where this rank would host a meeting
+  std::optional<UniqueId> bootstrap_id;  // of the rendezvous that this rank would host for a bootstrap
   std::vector<std::vector<std::byte>> addresses{};  // of its transports, in the order of the transports
 };
 

@@ -95,7 +95,7 @@ Status Membership::introduce(Connector& connector, uint64_t table_digest, Deadli
                           .first = firstOf(options_),
                           .identity = std::move(self),
                           .fragment = place_,
-                          .meeting_place = reserveMeetingPlace(),
+                          .bootstrap_id = reserveBootstrapPort(),
                           .addresses = connector.addresses()};
   HORING_ASSIGN(const auto told, control_->allGather(encodeIntroduction(mine), deadline, kMaking));
   HORING_ASSIGN(std::vector<Introduction> all, decodeIntroductions(told, rank()));
@@ -104,7 +104,7 @@ Status Membership::introduce(Connector& connector, uint64_t table_digest, Deadli
   for (Introduction& one : all) {
     ranks.identities.push_back(std::move(one.identity));
     ranks.fragments.push_back(std::move(one.fragment));
-    meeting_places_.push_back(one.meeting_place);
+    bootstrap_ids_.push_back(one.bootstrap_id);
     addresses.push_back(std::move(one.addresses));
   }
   connector.setAddresses(std::move(addresses));
@@ -143,8 +143,8 @@ bool Membership::allReach(const TransportReach& reach, const Connector& connecto
   return true;
 }
 
-// The options with which this rank would host a meeting.
-Result<RootOptions> Membership::meetingOptions() const {
+// The options with which this rank would host a bootstrap.
+Result<RootOptions> Membership::bootstrapOptions() const {
   RootOptions root;
   root.reach = options_.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork;
   root.family = config().socket_family;
@@ -154,9 +154,9 @@ Result<RootOptions> Membership::meetingOptions() const {
   return root;
 }
 
-// A communicator works without a meeting place.
-std::optional<UniqueId> Membership::reserveMeetingPlace() {
-  const Result<RootOptions> root = meetingOptions();
+// A communicator works without such a port.
+std::optional<UniqueId> Membership::reserveBootstrapPort() {
+  const Result<RootOptions> root = bootstrapOptions();
   Result<ReservedRoot> reserved = root.ok() ? reserveRoot(root.value()) : root.status();
   if (!reserved.ok()) {
     log_.info("init", "this communicator cannot shrink: %s", reserved.status().message().c_str());
@@ -166,25 +166,25 @@ std::optional<UniqueId> Membership::reserveMeetingPlace() {
   return reserved_->id;
 }
 
-Result<Membership::Meeting> Membership::meet(std::span<const int> members) const {
+Result<Membership::Bootstrap> Membership::bootstrap(std::span<const int> members) const {
   const int host = members.front();
-  const std::optional<UniqueId>& place = meeting_places_[static_cast<size_t>(host)];
+  const std::optional<UniqueId>& place = bootstrap_ids_[static_cast<size_t>(host)];
   if (!place)
     return makeStatus(Code::kInvalidUsage,
-                      "rank %d, which is to host the meeting, found no port or address for that when the "
+                      "rank %d, which is to host the rendezvous, found no port or address for that when the "
                       "communicator was made",
                       host);
-  Meeting meeting;
+  Bootstrap made;
   if (host == rank()) {
-    HORING_ASSIGN(const RootOptions root, meetingOptions());
-    HORING_ASSIGN(meeting.root, RootService::start(root, *reserved_));
+    HORING_ASSIGN(const RootOptions root, bootstrapOptions());
+    HORING_ASSIGN(made.root, RootService::start(root, *reserved_));
   }
   const auto own = std::lower_bound(members.begin(), members.end(), rank()) - members.begin();
   JoinOptions join = joinOptions(*place, static_cast<int>(own), static_cast<int>(members.size()));
   // An aborted communicator may still be shrunk.
   if (!aborted().load(std::memory_order_relaxed)) join.abort = &aborted();
-  HORING_ASSIGN(meeting.control, Control::join(join));
-  return meeting;
+  HORING_ASSIGN(made.control, Control::join(join));
+  return made;
 }
 
 Result<std::vector<std::vector<std::byte>>> Membership::exchangeFacts(std::span<const std::byte> mine,

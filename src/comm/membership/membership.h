@@ -34,13 +34,13 @@ class Membership {
   // rings and rails. `table_digest`: of the table of algorithms. kInvalidUsage: ranks run with different settings.
   Status introduce(Connector& connector, uint64_t table_digest, Deadline deadline);
 
-  // A meeting of the ranks `members`, ascending, which include this rank; the first member hosts. Collective over the members, whatever
-  // state the other ranks and this communicator are in. In the meeting, members[i] is rank i.
-  struct Meeting {
+  // Connects the ranks `members`, ascending, which include this rank, by a rendezvous of their own; the first member hosts it. Collective over the members, whatever
+  // state the other ranks and this communicator are in. There members[i] is rank i.
+  struct Bootstrap {
     std::unique_ptr<RootService> root;  // on the host
     std::unique_ptr<Control> control;
   };
-  Result<Meeting> meet(std::span<const int> members) const;
+  Result<Bootstrap> bootstrap(std::span<const int> members) const;
   // An all-gather of small blobs (kMaxGatherBytes at most), also while a call runs; the result is indexed by rank. Collective; not
   // concurrent with itself or Communicator::allGather(). Errors of the control plane stick.
   Result<std::vector<std::vector<std::byte>>> exchangeFacts(std::span<const std::byte> mine,
@@ -67,8 +67,8 @@ class Membership {
   Membership(CommunicatorOptions options, const Clock& clock);
   // The options with which this rank joins a rendezvous.
   JoinOptions joinOptions(const UniqueId& id, int rank, int ranks) const;
-  Result<RootOptions> meetingOptions() const;
-  std::optional<UniqueId> reserveMeetingPlace();
+  Result<RootOptions> bootstrapOptions() const;
+  std::optional<UniqueId> reserveBootstrapPort();
   Status agreeOnTransports(Connector& connector, Placement::Ranks ranks, Deadline deadline);
   bool allReach(const TransportReach& reach, const Connector& connector) const;
 
@@ -81,8 +81,8 @@ class Membership {
   std::unique_ptr<Control> control_;
   std::optional<const Placement> placement_;  // set by introduce()
   std::optional<ReservedRoot>
-      reserved_;  // the port at which this rank would host a meeting; nothing if it cannot
-  std::vector<std::optional<UniqueId>> meeting_places_;  // by rank
+      reserved_;  // the port at which this rank would host a bootstrap; nothing if it cannot
+  std::vector<std::optional<UniqueId>> bootstrap_ids_;  // by rank
   bool shares_memory_ = false;
 };
 
