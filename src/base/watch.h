@@ -1,6 +1,6 @@
 #pragma once
-// Waiting for descriptors on many threads without an epoll and an eventfd for each. One thread of the process, the poll thread, waits in the
-// kernel for the descriptors of all; the other threads wait for it on a condition variable.
+// Waiting for descriptors on many threads without an epoll and an eventfd for each. One thread of the process, the poll thread, waits in
+// the kernel for the descriptors of all; the other threads wait for it on a condition variable.
 #include <sys/epoll.h>
 
 #include <condition_variable>

@@ -20,8 +20,8 @@ std::vector<std::byte> encodeInvitation(const Result<UniqueId>& opened);
 // kRemoteError, which names the host: the host could not open a rendezvous, or the bytes are malformed.
 Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host);
 
-// Some of the parent's ranks meet (Membership::bootstrap) and all-gather one blob each, whatever state the parent is in. Once they have met,
-// `part` returns this rank's blob. The result is indexed by the place among the members. `what`: for messages.
+// Some of the parent's ranks meet (Membership::bootstrap) and all-gather one blob each, whatever state the parent is in. Once they have
+// met, `part` returns this rank's blob. The result is indexed by the place among the members. `what`: for messages.
 using Part = std::function<std::vector<std::byte>()>;
 Result<std::vector<std::vector<std::byte>>> bootstrapAndGather(Communicator& parent,
                                                                std::span<const int> members, const Part& part,

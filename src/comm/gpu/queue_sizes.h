@@ -15,7 +15,7 @@ namespace horing {
 
 // A value.
 struct GpuQueueSizes {
-  // Pinned host memory that a rank allocates at once: for activity words, and at most for queues to proxied ranks: of plans, and of messages.
+  // Pinned host memory that a rank allocates at once: for activity words, and at most for queues to proxied ranks: of plans, of messages.
   static constexpr size_t kToldBytes = size_t{1} << 20;
   static constexpr size_t kMostPlanBytes = size_t{45} << 20;
   static constexpr size_t kMostMessageBytes = size_t{19} << 20;

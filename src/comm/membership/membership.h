@@ -34,8 +34,8 @@ class Membership {
   // rings and rails. `table_digest`: of the table of algorithms. kInvalidUsage: ranks run with different settings.
   Status introduce(Connector& connector, uint64_t table_digest, Deadline deadline);
 
-  // Connects the ranks `members`, ascending, which include this rank, by a rendezvous of their own; the first member hosts it. Collective over the members, whatever
-  // state the other ranks and this communicator are in. There members[i] is rank i.
+  // Connects the ranks `members`, ascending, which include this rank, by a rendezvous of their own, which the first member hosts. Collective
+  // over the members, whatever state the other ranks and this communicator are in. There members[i] is rank i.
   struct Bootstrap {
     std::unique_ptr<RootService> root;  // on the host
     std::unique_ptr<Control> control;
