@@ -112,11 +112,11 @@ class Link {
   virtual const Status& status() const = 0;
   // Both ends have learned that they cannot reach each other by this transport any more: the link will never be established, and another
   // transport replaces it.
-  virtual bool givenUp() const { return false; }
+  virtual bool givenUp() const = 0;
   // The link was established and its connection broke: it is being re-established, and messages in flight are retransmitted then.
-  virtual bool isMending() const { return false; }
+  virtual bool isMending() const = 0;
   // Messages were posted that the peer has not released yet. False where sending waits for room as soon as that lasts.
-  virtual bool hasUnderWay() const { return false; }
+  virtual bool hasUnderWay() const = 0;
   // The peer has left in order: only its earlier messages still arrive. If the caller needs more, that is an error of status().
   virtual bool departed() const = 0;
   // Owned by the link.

@@ -37,6 +37,9 @@ class ScriptedControl final : public Link {
   int number() const override { return 0; }
   bool established() const override { return true; }
   const Status& status() const override { return status_; }
+  bool givenUp() const override { return false; }
+  bool isMending() const override { return false; }
+  bool hasUnderWay() const override { return false; }
   bool departed() const override { return false; }
   Sender& sender(int) override { return sender_; }
   Receiver& receiver(int) override { return receiver_; }

@@ -1,7 +1,9 @@
 // The faulty decorator: faults happen as planned, and again for the same seed.
 #include <bit>
+#include <cstdlib>
 
 #include "contract_ranks.h"
+#include "transport/faulty/faulty_link.h"
 #include "transport/faulty/faulty_transport.h"
 #include "transport/loopback/loopback_transport.h"
 
@@ -24,6 +26,28 @@ class PlannedFixture final : public TransportFixture {
 
  private:
   FaultPlan plan_;
+};
+
+// Not established: it has no connections.
+class SilentLink final : public Link {
+ public:
+  bool gave_up = false, mends = false, sends = false;
+
+  int peer() const override { return 1; }
+  int number() const override { return 0; }
+  bool established() const override { return false; }
+  const Status& status() const override { return status_; }
+  bool givenUp() const override { return gave_up; }
+  bool isMending() const override { return mends; }
+  bool hasUnderWay() const override { return sends; }
+  bool departed() const override { return false; }
+  Sender& sender(int) override { std::abort(); }
+  Receiver& receiver(int) override { std::abort(); }
+  uint64_t memoryBytes() const override { return 0; }
+  std::string describe() const override { return "silent"; }
+
+ private:
+  Status status_;
 };
 
 ContractRanks faultyRanks(int ranks, const FaultPlan& plan) {
@@ -95,6 +119,18 @@ TEST(FaultyTransport, CutsOnlyTheChosenLinkAndNamesThePeer) {
     expectPattern(ranks, others->receiver(0), 16, i);
   }
   EXPECT_TRUE(whole->status().ok());
+}
+
+TEST(FaultyTransport, TellsTheStateOfTheLinkInside) {
+  SilentLink inner;
+  const FaultyLink link(&inner, {}, kShape);
+  EXPECT_FALSE(link.givenUp() || link.isMending() || link.hasUnderWay());
+  inner.gave_up = true;
+  EXPECT_TRUE(link.givenUp() && !link.isMending() && !link.hasUnderWay());
+  inner.mends = true;
+  EXPECT_TRUE(link.isMending() && !link.hasUnderWay());
+  inner.sends = true;
+  EXPECT_TRUE(link.hasUnderWay());
 }
 
 TEST(FaultyTransport, FlipsExactlyOneBitOfSomeMessages) {

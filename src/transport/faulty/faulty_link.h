@@ -170,6 +170,9 @@ class FaultyLink final : public Link {
   int number() const override { return inner_->number(); }
   bool established() const override { return !senders_.empty(); }
   const Status& status() const override { return state_.cut() ? state_.status : inner_->status(); }
+  bool givenUp() const override { return inner_->givenUp(); }
+  bool isMending() const override { return !state_.cut() && inner_->isMending(); }
+  bool hasUnderWay() const override { return inner_->hasUnderWay(); }
   bool departed() const override { return !state_.cut() && inner_->departed(); }
   Sender& sender(int channel) override {
     HORING_CHECK_LT(static_cast<size_t>(channel), senders_.size());

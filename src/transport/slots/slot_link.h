@@ -37,6 +37,8 @@ class SlotLink final : public Link {
   bool established() const override { return !senders_.empty(); }
   const Status& status() const override { return state_.status(); }
   bool givenUp() const override { return given_up_; }
+  bool isMending() const override { return false; }
+  bool hasUnderWay() const override { return false; }
   bool departed() const override { return state_.peerDeparted(); }
   Sender& sender(int channel) override {
     HORING_CHECK_LT(static_cast<size_t>(channel), senders_.size());

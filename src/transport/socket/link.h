@@ -70,6 +70,7 @@ class SocketLink final : public Link, private FrameSink {
   int peer() const override { return options_.peer; }
   int number() const override { return options_.number; }
   bool established() const override { return established_; }
+  bool givenUp() const override { return false; }
   bool isMending() const override { return established_ && !complete() && status_.ok(); }
   bool hasUnderWay() const override {
     return std::ranges::any_of(streams_, [](const Stream& stream) { return stream.under_way > 0; });

@@ -77,9 +77,11 @@ class VerbsLink final : public Link {
   int peer() const override { return options_.peer; }
   int number() const override { return options_.number; }
   bool established() const override { return instead_ ? instead_->established() : ready(); }
+  bool givenUp() const override { return instead_ && instead_->givenUp(); }
   bool isMending() const override {
     return instead_ ? instead_->isMending() : ready() && openPaths() == 0 && !departed_ && status_.ok();
   }
+  bool hasUnderWay() const override { return instead_ && instead_->hasUnderWay(); }
   const Status& status() const override { return instead_ && status_.ok() ? instead_->status() : status_; }
   Sender& sender(int channel) override {
     return instead_ ? instead_->sender(channel) : channels_[static_cast<size_t>(channel)]->sender;
