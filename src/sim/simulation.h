@@ -88,6 +88,9 @@ struct SimulationResult {
   std::vector<MessageRecord> message_records;
 };
 
+// The errors of simulate() for numbers out of range.
+Status checkInput(const SimulationInput& input);
+
 // A pure function: the same input gives the same result on every computer. Assumes schedules that verifyValues accepts. Errors,
 // kInvalidArgument: whatever FoldedNetwork::build() refuses; numbers out of range; a deadlock, naming one rank; more than
 // kMaxSimulatedSlices or, with records, kMaxRecords; more than most_work.

@@ -121,8 +121,14 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(check_layers.check(self.root), [])
 
     def test_refuses_a_file_past_the_edge(self):
-        self.write("src/base/long.cpp", "\n" * 801)
-        self.assert_one_problem("src/base/long.cpp", "800")
+        self.write("src/base/long.cpp", "\n" * 601)
+        self.assert_one_problem("src/base/long.cpp", "600")
+
+    def test_lets_files_outside_of_src_be_longer(self):
+        self.write("tests/base/long_test.cpp", "\n" * 800)
+        self.assertEqual(check_layers.check(self.root), [])
+        self.write("tests/base/long_test.cpp", "\n" * 801)
+        self.assert_one_problem("tests/base/long_test.cpp", "800")
 
 
 if __name__ == "__main__":
