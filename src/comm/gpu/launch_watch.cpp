@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/no_memory.h"
+
 namespace horing {
 
 namespace {
@@ -103,10 +105,16 @@ void LaunchWatch::serve() {
                         [this] { return stop_; });
     }
     lock.unlock();
-    const Result<bool> any = look();
-    idle = any.ok() && any.value() ? 0 : idle + 1;
+    bool any = false, has_failed = false;
+    // If memory runs out, the next look has to do.
+    [[maybe_unused]] const Status looked = withoutExceptions([&] {
+      const Result<bool> found = look();
+      has_failed = !found.ok();
+      any = found.ok() && found.value();
+    });
+    idle = any ? 0 : idle + 1;
     lock.lock();
-    has_failed_ = !any.ok();
+    has_failed_ = has_failed;
   }
 }
 

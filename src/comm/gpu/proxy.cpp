@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/no_memory.h"
 #include "engine/cuda/device.h"
 
 namespace horing {
@@ -109,20 +110,26 @@ std::vector<int> GpuProxy::peersOfMessages() {
 }
 
 void GpuProxy::serve() {
+  bool ran_out = false, told = false;  // of memory
   while (!isOver()) {
-    takeNew();
-    drive();
-    if (carry()) {
-      idle_since_ns_ = 0;
-      options_.moved_ns->store(clock_.nowNs(), std::memory_order_relaxed);
-      waiter_->progressed();
-      continue;
-    }
-    const int64_t now_ns = clock_.nowNs();
-    if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
-    if (now_ns - looked_ns_ >= kLookNs) lookAround(now_ns);
-    if (waiter_->idle(now_ns) == Waiter::Step::kBlock) sleep();
+    ran_out = !withoutExceptions([this] { turn(); }).ok() || ran_out;
+    if (ran_out && !told) told = withoutExceptions([this] { options_.fail(noMemory()); }).ok();
   }
+}
+
+void GpuProxy::turn() {
+  takeNew();
+  drive();
+  if (carry()) {
+    idle_since_ns_ = 0;
+    options_.moved_ns->store(clock_.nowNs(), std::memory_order_relaxed);
+    waiter_->progressed();
+    return;
+  }
+  const int64_t now_ns = clock_.nowNs();
+  if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
+  if (now_ns - looked_ns_ >= kLookNs) lookAround(now_ns);
+  if (waiter_->idle(now_ns) == Waiter::Step::kBlock) sleep();
 }
 
 bool GpuProxy::isOver() {

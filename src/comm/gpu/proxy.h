@@ -109,6 +109,7 @@ class GpuProxy {
 
   void ring();
   void serve();
+  void turn();
   void takeNew();
   bool carry();
   void drive();

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <future>
+#include <new>
 #include <thread>
 
 #include "../../engine/cuda/gpu_world.h"
+#include "base/no_memory.h"
 #include "transport/faulty/faulty_transport.h"
 #include "transport/loopback/loopback_transport.h"
 
@@ -16,11 +18,11 @@ namespace {
 
 constexpr cuda::QueueShape kShape{3, 4096};
 
-// Another transport, which counts how often its user is about to sleep.
+// Another transport, which counts how often its user is about to sleep, and can run out of memory.
 class CountingTransport final : public Transport {
  public:
-  CountingTransport(std::unique_ptr<Transport> inner, std::atomic<int>& sleeps)
-      : inner_(std::move(inner)), sleeps_(sleeps) {}
+  CountingTransport(std::unique_ptr<Transport> inner, std::atomic<int>& sleeps, std::atomic<bool>& no_memory)
+      : inner_(std::move(inner)), sleeps_(sleeps), no_memory_(no_memory) {}
   const char* name() const override { return inner_->name(); }
   std::vector<std::byte> address() const override { return inner_->address(); }
   bool canReach(std::span<const std::byte> address) const override { return inner_->canReach(address); }
@@ -31,7 +33,10 @@ class CountingTransport final : public Transport {
                         int number) override {
     return inner_->connect(peer, address, shape, number);
   }
-  Status progress() override { return inner_->progress(); }
+  Status progress() override {
+    if (no_memory_.exchange(false)) throw std::bad_alloc();
+    return inner_->progress();
+  }
   void beginWait() override {
     ++sleeps_;
     inner_->beginWait();
@@ -45,6 +50,7 @@ class CountingTransport final : public Transport {
  private:
   std::unique_ptr<Transport> inner_;
   std::atomic<int>& sleeps_;
+  std::atomic<bool>& no_memory_;
 };
 
 // A rank with one kernel of one block, which uses the first of two queues. Who sleeps while there is something to look after does so
@@ -56,7 +62,7 @@ class Side {
     GpuProxyOptions options;
     options.rank = rank;
     options.transports.push_back(std::make_unique<CountingTransport>(
-        makeFaultyTransport(makeLoopbackTransport(hub, rank).take(), rank, faults), sleeps_));
+        makeFaultyTransport(makeLoopbackTransport(hub, rank).take(), rank, faults), sleeps_, no_memory_));
     options.shape = {2, kShape.slots, kShape.slot_bytes};
     options.timeout_ms = 10'000;
     options.left_ms = left_ms;
@@ -89,6 +95,8 @@ class Side {
   }
   Status failure() { return failure_.get_future().get(); }
   bool hasFailed() const { return failed_; }
+  // For the next thing that its thread does.
+  void runOutOfMemory() { no_memory_ = true; }
 
  private:
   bool sends() const { return rank_ == 0; }
@@ -98,6 +106,7 @@ class Side {
   cuda::Activity block_;
   uint32_t abort_ = 0;
   std::atomic<int> sleeps_{0};
+  std::atomic<bool> no_memory_{false};
   std::atomic<bool> failed_{false};
   std::promise<Status> failure_;
   std::unique_ptr<GpuProxy> proxy_;
@@ -144,6 +153,18 @@ class GpuProxies : public testing::Test {
   }
   std::vector<std::unique_ptr<Side>> sides_;
 };
+
+TEST_F(GpuProxies, TellTheOthersWhenMemoryRunsOut) {
+  start();
+  kernelsMeet();
+  sender().runOutOfMemory();
+  EXPECT_EQ(sender().failure().message(), noMemory().message());
+  EXPECT_FALSE(receiver().hasFailed());
+  // Until kernels are ended, it carries what it can.
+  send(2);
+  EXPECT_EQ(receive(), 2U);
+  for (const auto& side : sides_) side->kernelEnds();
+}
 
 // No event announces that a kernel begins, posts or releases.
 TEST_F(GpuProxies, WakeForKernelsWhenTheySleep) {
