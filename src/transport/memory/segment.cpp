@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
@@ -20,6 +22,10 @@ namespace {
 
 // MADV_COLLAPSE of Linux 6.1, which older headers lack; older kernels refuse it.
 constexpr int kCollapse = 25;
+// Of a processor, for one huge page: what the small pages in its place would take. Where a hypervisor has taken free memory back, or the
+// kernel must move pages to make room, a huge page takes several times as long.
+constexpr int64_t kPatienceNs = 1'000'000;
+constexpr uint64_t kPortionBytes = 8 * kHugePageBytes;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::string nameOf(uint64_t id) {
@@ -48,18 +54,20 @@ Result<std::byte*> reserve(uint64_t bytes) {
   return begin + before;
 }
 
-// Maps the first `bytes` of `fd`, aligned to kHugePageBytes if that long, in huge pages where it can: a core that reads several inputs at
-// once spends much time in TLB misses.
+// Maps the first `bytes` of `fd`, aligned to kHugePageBytes if that long, so that huge pages are mapped as such.
 Result<Mapping> mapSegment(int fd, uint64_t bytes) {
   HORING_ASSIGN(std::byte* const place, reserve(bytes));
   Mapping mapping(place, bytes);
   if (::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
     return systemError(errno, "mapping %" PRIu64 " bytes of shared memory", bytes);
-  if (bytes >= kHugePageBytes) {
-    ::madvise(place, bytes, MADV_HUGEPAGE);
-    ::madvise(place, bytes / kHugePageBytes * kHugePageBytes, kCollapse);
-  }
+  if (bytes >= kHugePageBytes) ::madvise(place, bytes, MADV_HUGEPAGE);
   return mapping;
+}
+
+int64_t processorNs() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * INT64_C(1'000'000'000) + time.tv_nsec;
 }
 
 // An errno, or 0. Never writes to a page that the machine does not have.
@@ -69,12 +77,20 @@ int allocatePages(int fd, uint64_t at, uint64_t bytes) {
   return error;
 }
 
-// A huge page is made of what is there of it, so one page of each is enough; made of whole ones, it would be copied.
-int allocateBeginnings(int fd, uint64_t bytes) {
-  int error = 0;
-  for (uint64_t at = 0; error == 0 && at + kHugePageBytes <= bytes; at += kHugePageBytes)
-    error = allocatePages(fd, at, 1);
-  return error;
+// Allocates whole huge pages, as long as they do not take longer than small ones: a core that reads several inputs at once spends much
+// time in TLB misses.
+void allocateHugePages(int fd, const Mapping& mapping) {
+  const uint64_t whole = mapping.bytes() / kHugePageBytes * kHugePageBytes;
+  int64_t left_ns = kPatienceNs;
+  for (uint64_t at = 0; at < whole && left_ns > 0; at += kPortionBytes) {
+    const uint64_t end = std::min(at + kPortionBytes, whole);
+    const int64_t begun_ns = processorNs();
+    // A huge page is made of what is there of it, so one page of each is enough; made of whole ones, it would be copied.
+    for (uint64_t beginning = at; beginning < end; beginning += kHugePageBytes)
+      if (allocatePages(fd, beginning, 1) != 0) return;
+    if (::madvise(mapping.data() + at, end - at, kCollapse) != 0) return;
+    left_ns += static_cast<int64_t>((end - at) / kHugePageBytes) * kPatienceNs - (processorNs() - begun_ns);
+  }
 }
 
 SegmentTail& tailOf(const Mapping& map, uint64_t bytes) {
@@ -121,10 +137,10 @@ Result<Segment> Segment::create(uint64_t bytes) {
   if (::ftruncate(fd.get(), static_cast<off_t>(fileBytes(bytes))) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
     return systemError(errno, "giving shared memory a size of %" PRIu64 " bytes", bytes);
-  int error = allocateBeginnings(fd.get(), fileBytes(bytes));
   HORING_ASSIGN(Mapping map, mapSegment(fd.get(), fileBytes(bytes)));
-  if (error == 0) error = allocatePages(fd.get(), 0, fileBytes(bytes));
-  if (error != 0) return systemError(error, "allocating %" PRIu64 " bytes of shared memory", bytes);
+  allocateHugePages(fd.get(), map);
+  if (const int error = allocatePages(fd.get(), 0, fileBytes(bytes)); error != 0)
+    return systemError(error, "allocating %" PRIu64 " bytes of shared memory", bytes);
   map.populate();
   new (&tailOf(map, bytes)) SegmentTail{};
   return Segment(name, std::move(fd), std::move(map));
