@@ -194,8 +194,8 @@ HORING_API horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank);
 
 /* ---- Inspecting a communicator. Not while a collective runs on it (rule 7). ---- */
 
-/* Writes the CUDA number of the GPU that the communicator works on (rule 4); -1 while there is none.
- * Errors as for horingCommCount. */
+/* Writes the CUDA number of the GPU that the communicator works on (rule 4); while there is none, that of the list that
+ * horingCommInitAll was given, else -1. Errors as for horingCommCount. */
 HORING_API horingResult_t horingCommCuDevice(const horingComm_t comm, int* device);
 
 /* Extension. Writes the bytes of memory that this rank holds for the communicator: slots, shared segments, plans; 0

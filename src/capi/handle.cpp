@@ -30,6 +30,7 @@ horingComm_t takeHandle() {
   if (!handles.free.empty()) {
     const horingComm_t again = handles.free.back();
     handles.free.pop_back();
+    again->listed_gpu = -1;
     return again;
   }
   handles.free.reserve(handles.all.size() + 1);  // so that giving back does not allocate

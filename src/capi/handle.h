@@ -37,6 +37,7 @@ struct horingComm {
       root;  // shared by the ranks of this process, if it hosts the rendezvous
   std::unique_ptr<horing::Communicator> communicator;
   std::unique_ptr<horing::CommandQueue> queue;  // of the communicator
+  int listed_gpu = -1;                          // in horingCommInitAll's list; -1: in none
   horing::ReductionOps reduction_ops;
   std::atomic<int> registrations{0};  // handles of horingCommRegister that are not NULL and not deregistered
   std::mutex error_mutex;

@@ -175,6 +175,7 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
     if (first.ok() && !one.ok()) first = one.status();
   for (size_t rank = 0; rank < made.size(); ++rank) {
     if (first.ok()) {
+      if (devices) made[rank].value()->listed_gpu = devices[rank];
       publishHandle(made[rank].value(), &comms[rank]);
     } else if (made[rank].ok()) {
       giveBackHandle(made[rank].value());
@@ -376,7 +377,7 @@ horingResult_t horingCommCuDevice(const horingComm_t comm, int* device) {
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
     if (!device) return makeStatus(Code::kInvalidArgument, "device is NULL: expected where to put it");
-    *device = comm->queue->gpu().value_or(-1);
+    *device = comm->queue->gpu().value_or(comm->listed_gpu);
     return {};
   });
 }

@@ -58,6 +58,23 @@ TEST_F(Arguments, WithoutAGpuThereIsNoNumberOfOne) {
   EXPECT_TRUE(refuses(horingCommCuDevice(HORING_COMM_NULL, &device), horingInvalidArgument, "comm"));
 }
 
+TEST(InitAll, NumbersItsRanksAsTheListDoes) {
+  horingComm_t comms[2] = {};
+  const int devices[] = {3, 1};
+  ASSERT_EQ(horingCommInitAll(comms, 2, devices), horingSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    int device = -1;
+    EXPECT_HORING(horingCommCuDevice(comms[rank], &device));
+    EXPECT_EQ(device, devices[rank]);
+    EXPECT_HORING(horingCommAbort(comms[rank]));
+  }
+  ASSERT_EQ(horingCommInitAll(comms, 1, nullptr), horingSuccess);  // a handle that is used again
+  int device = 0;
+  EXPECT_HORING(horingCommCuDevice(comms[0], &device));
+  EXPECT_EQ(device, -1);
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
 TEST_F(Arguments, AGroupOfWhichAPartWasDiscardedLaunchesNothing) {
   EXPECT_TRUE(refuses(horingGroupDiscard(), horingInvalidUsage, "horingGroupStart"));
   data_[0] = 1;
