@@ -2,26 +2,32 @@
 
 usage: programs_test.py CXX LIBRARY_FOLDER REPOSITORY CACHE_FOLDER [GROUP...]      (./tools/dev test --clients)
 
-Groups: nccl-tests, examples, jacobi, python; all by default. Fetched into CACHE_FOLDER: their sources by git, NCCL's and CUDA's headers,
-MPICH and the Python clients by pip. CUDA's runtime is host_runtime.cpp. Of the programs' sources only what a CUDA compiler would
+Groups: nccl-tests, examples, jacobi, python, cupy; all by default. Fetched into CACHE_FOLDER: their sources by git, NCCL's and CUDA's
+headers, MPICH and the Python clients by pip. CUDA's runtime is host_runtime.cpp. Of the programs' sources only what a CUDA compiler would
 translate is changed: launches of kernels, and one instruction. Exit code 1: a program failed; all are run.
 """
 import concurrent.futures
 import hashlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCES = {"nccl-tests": ("https://github.com/NVIDIA/nccl-tests", "a0b82b2260cf5152b9f8c061bbf7eaf0ba096432"),
            "nccl": ("https://github.com/NVIDIA/nccl", "5067397c2676d5aed50042fc39e5c8ee96eb0027"),
-           "jacobi": ("https://github.com/NVIDIA/multi-gpu-programming-models", "9a600f5ea8f5e53614e30b7b36e9136107178dd8")}
+           "jacobi": ("https://github.com/NVIDIA/multi-gpu-programming-models", "9a600f5ea8f5e53614e30b7b36e9136107178dd8"),
+           "cupy": ("https://github.com/cupy/cupy", "6b6d9563c4f7410cd1866a11b2f71a60dd45a68c")}
 WHEELS = ["mpich==5.0.2", "nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37", "nvidia-cuda-cccl==13.3.5.0.6",
-          "nvidia-nccl-cu13==2.27.7", "nccl4py==0.6.0", "cuda-pathfinder", "numpy", "sglang==0.5.23"]
+          "nvidia-nccl-cu13==2.27.7", "nccl4py==0.6.0", "cuda-pathfinder", "numpy", "sglang==0.5.23", "cython==3.3.1", "pytest", "pluggy",
+          "iniconfig", "packaging", "pygments"]
+VLLM = "vllm==0.33.0"  # of whose wheel two files are kept
 PERF = ["all_reduce", "all_gather", "broadcast", "reduce_scatter", "reduce", "alltoall", "alltoallv", "scatter", "gather", "sendrecv",
         "hypercube"]
 MOST_RANKS = 8
@@ -46,13 +52,26 @@ class Workshop:
         subprocess.run([self.compiler, *self.flags(), "-shared", "-fPIC", f"-I{self.repository}/include", HERE / "host_runtime.cpp",
                         "-o", runtime, f"-L{self.libraries}", "-lhoring"], check=True)
 
-    def sources(self, name):
+    def sources(self, name, *paths):
         url, commit = SOURCES[name]
         folder = self.cache / "sources" / name
         if not folder.exists():
             subprocess.run(["git", "clone", "--quiet", "--filter=blob:none", "--no-checkout", url, folder], check=True)
-        subprocess.run(["git", "-C", folder, "checkout", "--quiet", "--force", commit], check=True)
+        subprocess.run(["git", "-C", folder, "checkout", "--quiet", "--force", commit, *(["--", *paths] if paths else [])], check=True)
         return folder
+
+    def fetch_vllm(self):
+        folder = self.cache / "sources" / "vllm"
+        kept = folder / VLLM
+        if not kept.exists():
+            with tempfile.TemporaryDirectory(dir=self.cache) as place:
+                subprocess.run([self.venv / "bin/pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "-d", place, VLLM],
+                               check=True)
+                [wheel] = Path(place).glob("*.whl")
+                with zipfile.ZipFile(wheel) as archive:
+                    for name in ("pynccl.py", "pynccl_wrapper.py"):
+                        archive.extract(f"vllm/distributed/device_communicators/{name}", folder)
+            kept.touch()
 
     def flags(self):
         headers = self.packages / "nvidia"
@@ -178,13 +197,34 @@ def try_jacobi(shop, tally):
 
 
 def try_python(shop, tally):
-    for client in ("sglang", "nccl4py"):
+    shop.fetch_vllm()
+    for client, fewest in (("sglang", 1), ("vllm", 2), ("nccl4py", 1)):  # vLLM makes no communicator for one rank
         for ranks in (1, 2, 4, 8):
-            tally.run([shop.venv / "bin/python", "-B", HERE / "python_clients.py", client, shop.libraries, ranks],
-                      f"{client}: {ranks} ranks passed")
+            if ranks >= fewest:
+                tally.run([shop.venv / "bin/python", "-B", HERE / "python_clients.py", client, shop.libraries, shop.cache / "sources",
+                           ranks], f"{client}: {ranks} ranks passed")
 
 
-GROUPS = {"nccl-tests": try_nccl_tests, "examples": try_examples, "jacobi": try_jacobi, "python": try_python}
+def try_cupy(shop, tally):
+    """CuPy's own binding and its tests, unmodified, with host_cupy around them. NVIDIA's wheel is found first: LD_AUDIT redirects."""
+    folder = shop.sources("cupy", "cupy_backends", "tests/cupy_tests/cuda_tests/test_nccl.py")
+    for file in (HERE / "host_cupy").glob("runtime.*"):
+        shutil.copy(file, folder / "cupy_backends/cuda/api")
+    python = shop.venv / "bin/python"
+    asked = "import sysconfig; print(sysconfig.get_path('include'), sysconfig.get_config_var('EXT_SUFFIX'))"
+    include, suffix = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.split()
+    for name in ("cuda/api/runtime", "cuda/libs/nccl"):
+        module = folder / "cupy_backends" / name
+        subprocess.run([shop.venv / "bin/cython", "-3", "--cplus", f"{module}.pyx", "-o", f"{module}.cpp"], check=True, cwd=folder)
+        subprocess.run([shop.compiler, *shop.flags(), f"-I{include}", "-shared", "-fPIC", f"{module}.cpp", "-o", f"{module}{suffix}",
+                        f"-L{shop.out}", f"-L{shop.libraries}", "-lcudart", "-lnccl"], check=True)
+    tally.run([python, "-B", "-m", "pytest", "--noconftest", "-p", "no:cacheprovider", "-c", "/dev/null",
+               folder / "tests/cupy_tests/cuda_tests/test_nccl.py"], r"= 15 passed in",
+              PYTHONPATH=f"{folder}:{HERE / 'host_cupy'}", LD_AUDIT=str(shop.libraries / "libhoring_audit.so"),
+              LD_LIBRARY_PATH=str(shop.out))
+
+
+GROUPS = {"nccl-tests": try_nccl_tests, "examples": try_examples, "jacobi": try_jacobi, "python": try_python, "cupy": try_cupy}
 
 
 def main():

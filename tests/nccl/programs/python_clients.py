@@ -1,16 +1,17 @@
-"""Python's clients of NCCL, each rank a process, on arrays of NumPy: python_clients.py sglang|nccl4py LIBRARY_FOLDER RANKS
+"""Python's clients of NCCL, each rank a process, on arrays of NumPy: python_clients.py CLIENT LIBRARY_FOLDER SOURCES RANKS
 
-sglang: SGLang's wrapper of vLLM's kind, with no PyTorch behind it. nccl4py: NVIDIA's binding, beneath its part for memory of GPUs.
+CLIENT: sglang: SGLang's wrapper of vLLM's kind, with no PyTorch behind it. vllm: vLLM's, of which SOURCES/vllm has two files.
+nccl4py: NVIDIA's binding, beneath its part for memory of GPUs.
 """
 import ctypes
 import importlib.util
-import os
 import subprocess
 import sys
 import types
 from pathlib import Path
 
 import numpy as np
+from vllm_client import Vllm
 
 COUNT = 1000
 
@@ -58,7 +59,7 @@ class Sglang:
         memory = nccl.ncclMemAlloc(1 << 20)
         nccl.ncclCommWindowDeregister(comm, nccl.ncclCommWindowRegister(comm, ctypes.c_void_p(memory), 1 << 20, 1))
         nccl.ncclMemFree(memory)
-        nccl.ncclCommDestroy(comm)
+        self.end = lambda: nccl.ncclCommDestroy(comm)
 
 
 class Nccl4py:
@@ -99,18 +100,28 @@ class Nccl4py:
         nccl.red_op_destroy(twice, comm)
         assert nccl.comm_mem_stats(comm, int(nccl.CommMemStat.GpuMemTotal)) > 0
         nccl.comm_finalize(comm)
-        nccl.comm_destroy(comm)
+        self.end = lambda: nccl.comm_destroy(comm)
 
 
 def main():
-    name, folder, ranks = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    client = {"sglang": Sglang, "nccl4py": Nccl4py}[name](f"{folder}/libnccl.so.2")
-    if len(sys.argv) == 6:
-        return client.run(ranks, bytes.fromhex(sys.argv[4]), int(sys.argv[5]))
+    name, folder, sources, ranks = *sys.argv[1:4], int(sys.argv[4])
+    kinds = {"sglang": Sglang, "nccl4py": Nccl4py, "vllm": lambda library: Vllm(library, f"{sources}/vllm")}
+    client = kinds[name](f"{folder}/libnccl.so.2")
+    if len(sys.argv) == 7:
+        client.run(ranks, bytes.fromhex(sys.argv[5]), int(sys.argv[6]))
+        print("ran", flush=True)
+        sys.stdin.read()  # vLLM aborts its communicator: only when all have run
+        return client.end()
     text = client.unique_id()
-    others = [subprocess.Popen([sys.executable, "-B", *sys.argv, text.hex(), str(rank)], env=os.environ) for rank in range(1, ranks)]
+    others = [subprocess.Popen([sys.executable, "-B", *sys.argv, text.hex(), str(rank)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+              for rank in range(1, ranks)]
     try:
         client.run(ranks, text, 0)
+        for other in others:
+            other.stdout.readline()
+        for other in others:
+            other.stdin.close()
+        client.end()
         codes = [other.wait(timeout=60) for other in others]
     finally:
         for other in others:
