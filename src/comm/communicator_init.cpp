@@ -53,7 +53,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   Control& control = made->membership_->control();
   if (status.ok()) {
     control.onQuestion([comm = made.get()] {
-      comm->guard_->lookBetweenCalls([comm] { comm->progress_->driveForOthers(); });
+      bool took = false;
+      comm->guard_->lookBetweenCalls([&] { took = comm->progress_->driveForOthers(); });
+      return took;
     });
     return made;
   }

@@ -95,8 +95,9 @@ class Control {
   // before an error can happen.
   virtual void onFailure(std::function<void(const Status& error)> action) = 0;
   // `action` runs in this object's thread, repeatedly for a moment after each inquiry of the rendezvous: a rank waits, perhaps for
-  // something that this rank must do. Heartbeats pause meanwhile; it may use this object. Call this once.
-  virtual void onQuestion(std::function<void()> action) = 0;
+  // something that this rank must do. True: it found something to do, and runs again at once. Heartbeats pause while it runs; it may use
+  // this object. Call this once.
+  virtual void onQuestion(std::function<bool()> action) = 0;
   // Reports to the rendezvous that this rank waits, or why it cannot continue. If a rank is to blame, status() soon says so.
   virtual void reportCall(const CallReport& report) = 0;
 

@@ -15,8 +15,9 @@ namespace horing {
 
 namespace {
 
-// The action of onQuestion() may need several rounds with other ranks, as making a connection does.
-constexpr int64_t kServiceNs = 50'000'000, kServicePauseNs = 1'000'000;
+// The action of onQuestion() may need several rounds with other ranks, as making a connection does. Once it has found something to do,
+// it runs until the next inquiry would come.
+constexpr int64_t kServiceNs = 50'000'000, kServicePauseNs = 1'000'000, kBusyServiceNs = 300'000'000;
 constexpr int kPollMs = 1000;
 // One attempt to reconnect. The kernel would repeat an unanswered SYN only after a second.
 constexpr int64_t kReturnAttemptMs = 400;
@@ -134,13 +135,15 @@ void JoinedControl::runQuestionAction(Lock& lock) {
   if (!on_question_ || now_ns >= serves_until_ns_) return;
   auto action = std::move(on_question_);
   lock.unlock();
-  [[maybe_unused]] const Status done = withoutExceptions([&] { action(); });
+  [[maybe_unused]] const Status done = withoutExceptions([&] { serves_on_ = action(); });
   lock.lock();
+  if (serves_on_) serves_until_ns_ = options_.clock->nowNs() + kBusyServiceNs;
   on_question_ = std::move(action);
 }
 
 int64_t JoinedControl::wakeNs(int64_t now_ns) const {
-  const int64_t service_ns = on_question_ && now_ns < serves_until_ns_ ? now_ns + kServicePauseNs : INT64_MAX;
+  const bool serves = on_question_ && now_ns < serves_until_ns_;
+  const int64_t service_ns = serves ? now_ns + (serves_on_ ? 0 : kServicePauseNs) : INT64_MAX;
   return beats() ? std::min(
                        {service_ns, visitors_until_ns_, next_beat_ns_, next_pace_ns_, liveness_.nextLookNs()})
                  : service_ns;
@@ -543,7 +546,7 @@ void JoinedControl::onFailure(std::function<void(const Status& error)> action) {
   on_failure_ = std::move(action);
 }
 
-void JoinedControl::onQuestion(std::function<void()> action) {
+void JoinedControl::onQuestion(std::function<bool()> action) {
   const Lock lock(mutex_);
   on_question_ = std::move(action);
 }

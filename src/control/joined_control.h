@@ -58,7 +58,7 @@ class JoinedControl final : public Control {
   void leave() override;
   void answerFrom(const CallLog& calls, const CallLog& launches) override;
   void onFailure(std::function<void(const Status& error)> action) override;
-  void onQuestion(std::function<void()> action) override;
+  void onQuestion(std::function<bool()> action) override;
   void reportCall(const CallReport& report) override;
   void reportState(const RankState& state) override;
   std::string describeRank(int rank) const override;
@@ -153,8 +153,9 @@ class JoinedControl final : public Control {
   const CallLog* calls_ = nullptr;
   const CallLog* launches_ = nullptr;
   std::function<void(const Status&)> on_failure_;
-  std::function<void()> on_question_;
+  std::function<bool()> on_question_;
   int64_t serves_until_ns_ = INT64_MIN;  // with on_question_; INT64_MAX: an inquiry has just arrived
+  bool serves_on_ = false;               // on_question_ found something to do
   std::optional<WelcomeMessage> welcome_;
   uint64_t exchange_ = 1;              // the number of the next exchange
   uint64_t asked_ = 0, answered_ = 0;  // number of the last ping sent, and of the last pong received

@@ -34,7 +34,7 @@ class FakeControl final : public Control {
   void leave() override { ++goodbyes; }
   void answerFrom(const CallLog&, const CallLog&) override {}
   void onFailure(std::function<void(const Status&)>) override {}
-  void onQuestion(std::function<void()>) override {}
+  void onQuestion(std::function<bool()>) override {}
   void reportCall(const CallReport&) override {}
   void reportState(const RankState&) override {}
   std::string describeRank(int) const override { return ""; }

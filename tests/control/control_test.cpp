@@ -409,11 +409,26 @@ TEST(Control, HasARankThatIsAskedServeOthersMoreThanOnce) {
   const auto root = startRoot();
   std::atomic<int> served{0};
   const auto controls = joinAll(root->id(), 2);
-  controls[1]->onQuestion([&] { ++served; });
+  controls[1]->onQuestion([&] {
+    ++served;
+    return false;
+  });
   controls[0]->reportState({.doing = RankState::Doing::kExchange});
   const Deadline deadline = in(20'000);
   while (served < 3 && !deadline.passed()) ::poll(nullptr, 0, 1);
   EXPECT_GE(served, 3);
+}
+
+TEST(Control, HasARankServeOthersAsLongAsItFindsSomethingToDo) {
+  constexpr int kMore = 2000;  // many times what it does by itself
+  const auto root = startRoot();
+  std::atomic<int> served{0};
+  const auto controls = joinAll(root->id(), 2);
+  controls[1]->onQuestion([&] { return ++served < kMore; });
+  controls[0]->reportState({.doing = RankState::Doing::kExchange});
+  const Deadline deadline = in(20'000);
+  while (served < kMore && !deadline.passed()) ::poll(nullptr, 0, 1);
+  EXPECT_GE(served, kMore);
 }
 
 TEST(RootService, EndsByItselfWhenNobodyComes) {

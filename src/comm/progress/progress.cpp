@@ -12,9 +12,10 @@ namespace {
 
 // How often a wait looks at the deadline, at abort() and at news of other ranks. No descriptor announces these.
 constexpr int64_t kLookAroundNs = 1'000'000;
-// Of a rank that is in no call, when it is asked why others wait. A call that begins meanwhile waits for them: for microseconds where
-// nothing comes, for milliseconds where all that a late rank has been sent does.
+// Of a rank that is in no call, when it is asked why others wait: without puts that arrive, and at most. A call that begins meanwhile
+// waits for them.
 constexpr int kServiceRounds = 16;
+constexpr int64_t kLongestServiceNs = 1'000'000;
 constexpr int kLongestBlockMs = 50;
 // Where something is due that no descriptor announces: a peer's file, a retry, a turn on a stream.
 constexpr int kBriefBlockMs = 2;
@@ -204,19 +205,24 @@ Status Progress::lookAround() {
   return parts_.guard.news();
 }
 
-void Progress::driveForOthers() {
+bool Progress::driveForOthers() {
   Connector& connector = parts_.connector;
   const uint32_t all = connector.allTransports();
   connector.beginWait(all);
   // A failed link reports its error to the next call; so does a lack of memory.
+  bool took = false;
   [[maybe_unused]] const Status moved = withoutExceptions([&]() -> Status {
-    for (int round = 0; round < kServiceRounds; ++round) {
+    const int64_t end_ns = parts_.clock.nowNs() + kLongestServiceNs;
+    for (int left = kServiceRounds; left > 0; --left) {
       HORING_TRY(connector.progress(all));
-      takePuts();
+      if (!takePuts()) continue;
+      took = true;
+      if (parts_.clock.nowNs() < end_ns) left = kServiceRounds;
     }
     return {};
   });
   connector.endWait(all);
+  return took;
 }
 
 }  // namespace horing

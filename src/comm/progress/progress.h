@@ -47,8 +47,8 @@ class Progress {
   // As Guard::news(); stops to wait for a rendezvous that has closed.
   Status lookAround();
   // Between calls no thread drives the transports, so lost messages are not sent again and broken connections are not
-  // re-established, nor are puts taken. A rank that is asked because other ranks wait does that here.
-  void driveForOthers();
+  // re-established, nor are puts taken. A rank that is asked because other ranks wait does that here. True: puts were arriving.
+  bool driveForOthers();
 
   // When drive() last looked at the clock.
   int64_t* lookedNs() { return &looked_ns_; }
