@@ -25,11 +25,13 @@ extern "C" {
  * them progress at once. What follows a wait begins when that is complete. The first wait comes after the collectives
  * and messages of the group.
  *
- * Buffers and windows are in host memory. Signal index, context and flags are 0, whatever numRmaSig and numRmaCtx
- * ask for.
+ * Signals of one rank with different indices (sigIdx) are counted separately; there are config.numRmaSig of them, by
+ * default one, of index 0. All ranks ask for the same number. Context and flags are 0, whatever numRmaCtx asks for.
+ *
+ * Buffers and windows are in host memory.
  *
  * Errors: horingInvalidArgument (comm NULL, a peer outside 0 .. n-1, a buffer NULL with count > 0, an unknown type, not
- * a window of comm, a put that leaves the window, a signal index, context or flag that is not 0), horingInvalidUsage (a
+ * a window of comm, a put that leaves the window, a sigIdx outside 0 .. numRmaSig-1, a context or flag that is not 0), horingInvalidUsage (a
  * buffer on a GPU), and as for collectives. A put that arrives after its window was deregistered writes nothing, and
  * ends the communicator: horingInvalidUsage on the target, horingRemoteError on the other ranks. */
 
@@ -73,12 +75,12 @@ HORING_API horingResult_t horingSignal(int peer, int sigIdx, int ctx, unsigned i
 typedef struct {
   int opCnt;
   int peer;
-  int sigIdx; /* 0 */
-  int ctx;    /* 0 */
+  int sigIdx;
+  int ctx; /* 0 */
 } horingWaitSignalDesc_t;
 
 /* Complete when all these signals have arrived, each counted once: a later wait needs later signals. Waits for one rank
- * get its signals in the order in which they begin. The descriptors are read before the call returns. Errors: also
+ * and sigIdx get their signals in the order in which they begin. The descriptors are read before the call returns. Errors: also
  * horingInvalidArgument (nDesc below 1, signalDescs NULL, opCnt below 1). */
 HORING_API horingResult_t horingWaitSignal(int nDesc, horingWaitSignalDesc_t* signalDescs, horingComm_t comm,
                                            horingStream_t stream);

@@ -130,7 +130,7 @@ typedef struct {
   int graphUsageMode;                           /* ignored; 0 to 2 */
   int numRmaCtx, maxP2pPeers;                   /* ignored; from 1 */
   int graphStreamOrdering, launchOrderImplicit; /* ignored; 0 or 1 */
-  int numRmaSig;                                /* ignored; from 0 */
+  int numRmaSig;                                /* sigIdx of one-sided operations is below (1); from 0 */
   int rmaEagerInit;                             /* ignored; 0 or 1 */
   int hostCftMode;                              /* ignored; 1 to 3 */
   int nvlsHostMode;                             /* ignored; from 0 */

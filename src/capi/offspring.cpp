@@ -46,12 +46,14 @@ struct ChildSettings {
   std::string name;
   Config config;
   bool blocking;
+  int signals;
   std::shared_ptr<const CudaDevice> gpu;  // the parent's GPU, or else the current one
 
   Status applyTo(CommunicatorOptions& child) const {
     child.name = name;
     child.config = config;
     child.blocking = blocking;
+    child.signals = signals;
     child.gpu = gpu;
     if (config.gpu_path != "auto") child.gpus.reset();
     if (!child.gpus) return {};
@@ -65,7 +67,7 @@ Result<ChildSettings> settingsOf(horingComm_t parent, const horingConfig_t* conf
   CommunicatorOptions options = parent->communicator->membership().options();
   options.config.timeout_ms = parent->communicator->timeoutMs();
   HORING_TRY(applySettings(config, options));
-  return ChildSettings{options.name, options.config, options.blocking,
+  return ChildSettings{options.name, options.config, options.blocking, options.signals,
                        openGpu(parent->queue->gpu().value_or(-1))};
 }
 

@@ -19,8 +19,13 @@ Status checkZero(const char* name, unsigned int value) {
   return makeStatus(Code::kInvalidArgument, "%s is %u: expected 0", name, value);
 }
 
-Status checkSignal(int index, int context, unsigned int flags) {
-  HORING_TRY(checkZero("sigIdx", static_cast<unsigned int>(index)));
+Status checkSignal(horingComm_t comm, int index, int context, unsigned int flags) {
+  HORING_TRY(checkHandle(comm));
+  const int signals = comm->communicator->membership().options().signals;
+  if (index < 0 || index >= signals)
+    return makeStatus(Code::kInvalidArgument,
+                      "sigIdx is %d: expected 0 or more, below config.numRmaSig, which is %d", index,
+                      signals);
   HORING_TRY(checkZero("ctx", static_cast<unsigned int>(context)));
   return checkZero("flags", flags);
 }
@@ -105,12 +110,12 @@ horingResult_t horingPutSignal(const void* localbuff, size_t count, horingDataTy
                                unsigned int flags, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&]() -> Status {
-    HORING_TRY(checkHandle(comm));
-    HORING_TRY(checkSignal(sigIdx, ctx, flags));
+    HORING_TRY(checkSignal(comm, sigIdx, ctx, flags));
     HORING_ASSIGN(const std::shared_ptr<const Window> window, comm->communicator->windows().find(peerWin));
     Transfer put{.peer = peer,
                  .input = static_cast<const std::byte*>(localbuff),
-                 .target = PutTarget{window->number, peerWinOffset}};
+                 .target = PutTarget{window->number, peerWinOffset},
+                 .signal = static_cast<uint32_t>(sigIdx)};
     HORING_ASSIGN(put.bytes, bytesOf(count, datatype));
     HORING_TRY(checkPlace(comm, put, *window));
     return issue(comm, Command(ExchangeCommand{{put}}), stream);
@@ -121,8 +126,9 @@ horingResult_t horingSignal(int peer, int sigIdx, int ctx, unsigned int flags, h
                             horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&]() -> Status {
-    HORING_TRY(checkSignal(sigIdx, ctx, flags));
-    return issue(comm, Command(ExchangeCommand{{{.peer = peer, .target = PutTarget()}}}), stream);
+    HORING_TRY(checkSignal(comm, sigIdx, ctx, flags));
+    const Transfer signal{.peer = peer, .target = PutTarget(), .signal = static_cast<uint32_t>(sigIdx)};
+    return issue(comm, Command(ExchangeCommand{{signal}}), stream);
   });
 }
 
@@ -135,12 +141,13 @@ horingResult_t horingWaitSignal(int nDesc, horingWaitSignalDesc_t* signalDescs, 
                         nDesc, static_cast<void*>(signalDescs));
     std::vector<Transfer> waits;
     for (const horingWaitSignalDesc_t& each : std::span(signalDescs, static_cast<size_t>(nDesc))) {
-      HORING_TRY(checkSignal(each.sigIdx, each.ctx, 0));
+      HORING_TRY(checkSignal(comm, each.sigIdx, each.ctx, 0));
       if (each.opCnt < 1)
         return makeStatus(Code::kInvalidArgument, "opCnt is %d: expected 1 or more", each.opCnt);
       waits.push_back({.direction = Transfer::Direction::kReceive,
                        .peer = each.peer,
-                       .signals = static_cast<uint64_t>(each.opCnt)});
+                       .signals = static_cast<uint64_t>(each.opCnt),
+                       .signal = static_cast<uint32_t>(each.sigIdx)});
     }
     return issue(comm, Command(ExchangeCommand{std::move(waits)}), stream);
   });

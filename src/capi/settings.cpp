@@ -93,7 +93,6 @@ Status checkIgnored(const horingConfig_t& config) {
       {"config.maxP2pPeers", config.maxP2pPeers, kFromOne},
       {"config.graphStreamOrdering", config.graphStreamOrdering, kYesOrNo},
       {"config.launchOrderImplicit", config.launchOrderImplicit, kYesOrNo},
-      {"config.numRmaSig", config.numRmaSig, {0, INT_MAX}},
       {"config.rmaEagerInit", config.rmaEagerInit, kYesOrNo},
       {"config.hostCftMode", config.hostCftMode, {1, 3}},
       {"config.nvlsHostMode", config.nvlsHostMode, {0, INT_MAX}},
@@ -132,6 +131,7 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
   HORING_TRY(set({"config.blocking", config.blocking, kYesOrNo}, options.blocking));
   HORING_TRY(set({"config.maxCTAs", config.maxCTAs, rangeOf("HORING_GPU_BLOCKS")}, own.gpu_blocks));
   HORING_TRY(set({"config.trafficClass", config.trafficClass, rangeOf("HORING_IB_TC")}, own.ib_tc));
+  HORING_TRY(set({"config.numRmaSig", config.numRmaSig, {0, INT_MAX}}, options.signals));
   HORING_TRY(checkIgnored(config));
   if (config.netName) {
     const bool is_socket = ::strcasecmp(config.netName, "socket") == 0;

@@ -131,8 +131,9 @@ void Communicator::makeParts() {
                                        placement.kernels().at(placement.identityOf(rank).boot_id).cores);
   const uint32_t slot_bytes = linkShapeOf(config, "", ranks).slot_bytes;
   untagged_messages_ =
-      std::make_unique<PairMessages>(*connector_, LinkUse::kPointToPoint, rank, ranks, slot_bytes);
-  messages_beside_ = std::make_unique<PairMessages>(*connector_, LinkUse::kTagged, rank, ranks, slot_bytes);
+      std::make_unique<PairMessages>(*connector_, LinkUse::kPointToPoint, rank, ranks, slot_bytes, 0);
+  messages_beside_ = std::make_unique<PairMessages>(*connector_, LinkUse::kTagged, rank, ranks, slot_bytes,
+                                                    membership_->options().signals);
 }
 
 void Communicator::makeProgress() {

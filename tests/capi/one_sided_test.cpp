@@ -302,6 +302,42 @@ class OneSidedErrors : public testing::Test {
   std::vector<char> data_ = std::vector<char>(4000, 'y');
 };
 
+// As many as config.numRmaSig asks for.
+TEST(SignalIndices, AreCountedSeparately) {
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  horingComm_t parents[2] = {}, children[2] = {};
+  onEveryRank(2, [&](int rank) {
+    horingConfig_t config = HORING_CONFIG_INITIALIZER;
+    config.numRmaSig = 3;
+    horingComm_t &parent = parents[rank], &child = children[rank];
+    ASSERT_HORING(horingCommInitRankConfig(&parent, 2, id, rank, &config));
+    ASSERT_HORING(horingCommSplit(parent, 0, rank, &child, nullptr)) << "it counts as many";
+    for (const horingComm_t comm : {parent, child}) {
+      const int peer = 1 - rank;
+      Part part(comm, 1, 8);
+      const std::vector<int32_t> data(8, rank);
+      EXPECT_HORING(
+          horingPutSignal(data.data(), 8, horingInt32, peer, part.window, 0, 2, 0, 0, comm, nullptr));
+      EXPECT_HORING(horingSignal(peer, 0, 0, 0, comm, nullptr));
+      EXPECT_HORING(horingSignal(rank, 2, 0, 0, comm, nullptr));
+      horingWaitSignalDesc_t waits[] = {{1, peer, 0, 0}, {1, peer, 2, 0}, {1, rank, 2, 0}};
+      EXPECT_HORING(horingWaitSignal(3, waits, comm, nullptr));
+      EXPECT_TRUE(part.has(std::vector<int32_t>(8, peer), 0));
+      const char* const kBelow = "below config.numRmaSig, which is 3";
+      EXPECT_TRUE(refuses(horingSignal(peer, 3, 0, 0, comm, nullptr), horingInvalidArgument, kBelow));
+      EXPECT_TRUE(refuses(horingSignal(peer, -1, 0, 0, comm, nullptr), horingInvalidArgument, kBelow));
+      meet(comm);
+    }
+  });
+  EXPECT_HORING(horingSignal(1, 0, 0, 0, parents[0], nullptr)) << "not what rank 1 waits for";
+  ASSERT_HORING(horingCommSetTimeout(parents[1], 200));
+  horingWaitSignalDesc_t wait = {1, 0, 1, 0};
+  EXPECT_TRUE(refuses(horingWaitSignal(1, &wait, parents[1], nullptr), horingTimeout, "from rank 0"));
+  for (const horingComm_t comm : {children[0], children[1], parents[0], parents[1]})
+    EXPECT_HORING(horingCommAbort(comm));
+}
+
 TEST_F(OneSidedErrors, NamePutsThatLeaveTheWindowOfTheirPeer) {
   EXPECT_TRUE(refuses(putBytes(0, 2001, 1, windows_[0], 0), horingInvalidArgument,
                       "2001 bytes to peerWinOffset 0 leaves the window of rank 1, which has 2000 bytes"));

@@ -96,6 +96,34 @@ TEST_F(Puts, WriteNothingOutsideOfAnOpenWindow) {
   }
 }
 
+TEST_F(Puts, SignalOnlyWithAnIndexThatTheirTargetCounts) {
+  for (const bool is_put : {false, true}) {
+    makeWithWindow(2);
+    const auto data = pattern(8, 1);
+    Transfer wrong = is_put ? putTo(1, data, {kWindow, 0}) : signalTo(1);
+    wrong.signal = 1;
+    ASSERT_TRUE(rank(0).begin(std::vector{wrong}).ok());
+    pollAll();
+    EXPECT_EQ(rank(1).status().code(), Code::kInvalidUsage);
+    EXPECT_NE(rank(1).status().message().find("a signal of rank 0 with index 1"), std::string::npos)
+        << rank(1).status().message();
+    EXPECT_TRUE(isUntouched());
+    clear();
+  }
+}
+
+TEST_F(Puts, AreNotMistakenForSignalsOfAnotherIndex) {
+  makeWithWindow(2);
+  const auto data = pattern(8, 1);
+  ASSERT_TRUE(rank(0).begin(std::vector{putTo(1, data, {kWindow, 0})}).ok());
+  Transfer wait = waitFor(0, 1);
+  wait.signal = 1;
+  ASSERT_TRUE(rank(1).begin(std::vector{wait}).ok());
+  pollAll();
+  EXPECT_FALSE(rank(1).done());
+  EXPECT_EQ(rank(1).obstacle().text, "0 of 1 signals from rank 0 with index 1");
+}
+
 TEST_F(Puts, AreNotWrittenAfterTheirWindowWasClosed) {
   makeWithWindow(2);
   const auto data = pattern(5000, 1);

@@ -43,6 +43,8 @@ struct CommunicatorOptions {
   std::string name;
   // Whether making this communicator, and communicators from it, blocks.
   bool blocking = true;
+  // How many kinds of signals a rank counts separately of each other rank; their index is below.
+  int signals = 1;
   // The parent's cost model of the machine, if it has one; the same on all ranks. Nothing: HORING_CALIBRATE decides.
   std::optional<MachineModel> machine;
   // For a communicator that is made again with the same ranks in the same groups: as in Choices.

@@ -11,11 +11,11 @@ namespace horing {
 // One thread at a time. The connector must outlive it.
 class PairMessages {
  public:
-  PairMessages(Connector& connector, LinkUse use, int rank, int ranks, uint32_t slot_bytes)
+  PairMessages(Connector& connector, LinkUse use, int rank, int ranks, uint32_t slot_bytes, int signals)
       : connections_(connector, use),
         rank_(rank),
         ranks_(ranks),
-        operation_(rank, ranks, slot_bytes, connections_) {}
+        operation_(rank, ranks, slot_bytes, connections_, signals) {}
 
   PointToPoint& operation() { return operation_; }
   // The links that these transfers need: to all ranks if one of them takes a message from any.

@@ -46,14 +46,15 @@ Result<std::vector<OwnMessage>> ownMessages(int rank, std::span<const Transfer> 
   return messages;
 }
 
-PointToPoint::PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections)
+PointToPoint::PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections,
+                           int signals)
     : rank_(rank),
       slot_bytes_(slot_bytes),
       connections_(connections),
       sent_(static_cast<size_t>(ranks)),
       received_(static_cast<size_t>(ranks)),
       inbox_(rank),
-      signals_(ranks) {}
+      signals_(ranks, signals) {}
 
 Status PointToPoint::begin(std::span<const Transfer> transfers) {
   HORING_TRY(status_);
@@ -372,7 +373,7 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
   }
   flow.offset = 0;
   flow.stage = Stage::kHeader;
-  if (transfer.target && !sends(flow)) return noteSignal(flow.peer);
+  if (transfer.target && !sends(flow)) return noteSignal(flow.peer, transfer.signal);
   if (!transfer.tag || sends(flow)) return noteThrough(flow, transfer);
   if (const std::optional<Transfer> receive = inbox_.complete(transfer)) noteThrough(flow, *receive);
 }

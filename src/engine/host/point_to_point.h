@@ -48,8 +48,8 @@ class PeerConnections {
 // One group at a time, one thread.
 class PointToPoint final : public Driven {
  public:
-  // `slot_bytes`: of every connection.
-  PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections);
+  // `slot_bytes`: of every connection. `signals`: how many of each other rank are counted separately.
+  PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections, int signals = 1);
 
   // kInvalidUsage: sends and receives to the own rank do not meet, and nothing is begun; or the error of a copier.
   Status begin(std::span<const Transfer> transfers);
@@ -121,7 +121,8 @@ class PointToPoint final : public Driven {
   bool trySendPutHeader(const Flow& flow);
   bool tryReceivePut(Flow& flow, const Message& header);
   Status refusePut(int from, const PutTarget& target, uint64_t bytes) const;
-  void noteSignal(int from);
+  Status refuseSignal(int from, uint64_t signal) const;
+  void noteSignal(int from, uint32_t signal);
   Flow& flowOf(int peer, Transfer::Direction direction);
   // Nothing is left to do for it, even after an event of its peer.
   bool isIdle(const Flow& flow) const {

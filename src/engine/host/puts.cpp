@@ -14,6 +14,7 @@ struct PutHeader {
   uint64_t window;
   uint64_t offset;
   uint64_t bytes;
+  uint64_t signal;
 };
 
 }  // namespace
@@ -44,7 +45,7 @@ void PointToPoint::addOneSided(const Transfer& transfer) {
   listen({&transfer.peer, 1});
   if (transfer.signals > 0) {
     signals_.post(transfer);
-    if (const std::optional<Transfer> served = signals_.takeServed(transfer.peer)) noteThrough({}, *served);
+    if (const auto served = signals_.takeServed(transfer.peer, transfer.signal)) noteThrough({}, *served);
     return;
   }
   if (transfer.peer != rank_) return flowOf(transfer.peer, transfer.direction).transfers.push_back(transfer);
@@ -55,12 +56,12 @@ void PointToPoint::addOneSided(const Transfer& transfer) {
   }
   if (transfer.bytes > 0) std::memmove(place, transfer.input, transfer.bytes);
   noteThrough({}, transfer);
-  noteSignal(rank_);
+  noteSignal(rank_, transfer.signal);
 }
 
 bool PointToPoint::trySendPutHeader(const Flow& flow) {
   const Transfer& put = flow.transfers[flow.current];
-  const PutHeader header{put.target->window, put.target->offset, put.bytes};
+  const PutHeader header{put.target->window, put.target->offset, put.bytes, put.signal};
   return postHeader(flow, std::as_bytes(std::span(&header, 1)), kPutMark);
 }
 
@@ -70,8 +71,10 @@ bool PointToPoint::tryReceivePut(Flow& flow, const Message& message) {
   const PutTarget target{header.window, header.offset};
   const bool is_signal = header.window == 0 && header.offset == 0 && header.bytes == 0;
   std::byte* const place = windows_.find(target, header.bytes);
-  if (message.bytes != sizeof header || (!is_signal && !place)) {
-    if (status_.ok()) status_ = refusePut(flow.peer, target, header.bytes);
+  const bool is_put = message.bytes == sizeof header && (is_signal || place);
+  if (!is_put || !signals_.has(header.signal)) {
+    if (status_.ok())
+      status_ = is_put ? refuseSignal(flow.peer, header.signal) : refusePut(flow.peer, target, header.bytes);
     return false;
   }
   flow.receiver->release();
@@ -79,7 +82,8 @@ bool PointToPoint::tryReceivePut(Flow& flow, const Message& message) {
                             .peer = flow.peer,
                             .output = place,
                             .bytes = static_cast<size_t>(header.bytes),
-                            .target = target});
+                            .target = target,
+                            .signal = static_cast<uint32_t>(header.signal)});
   return true;
 }
 
@@ -87,14 +91,23 @@ Status PointToPoint::refusePut(int from, const PutTarget& target, uint64_t bytes
   return makeStatus(Code::kInvalidUsage,
                     "rank %d does not take a put of rank %d, %" PRIu64 " bytes to offset %" PRIu64
                     " of window %" PRIu64
-                    ": that is not in a window that is registered here. A window is deregistered when the "
+                    ": that is not in a window that is registered here (the first that was registered is 1). "
+                    "A window is deregistered when the "
                     "signals of all puts into it have been waited for",
                     rank_, from, bytes, target.offset, target.window);
 }
 
-void PointToPoint::noteSignal(int from) {
-  signals_.arrive(from);
-  while (const std::optional<Transfer> served = signals_.takeServed(from)) noteThrough({}, *served);
+Status PointToPoint::refuseSignal(int from, uint64_t signal) const {
+  return makeStatus(
+      Code::kInvalidUsage,
+      "rank %d does not take a signal of rank %d with index %" PRIu64
+      ": that is not below numRmaSig of this rank's configuration, which all ranks make the same",
+      rank_, from, signal);
+}
+
+void PointToPoint::noteSignal(int from, uint32_t signal) {
+  signals_.arrive(from, signal);
+  while (const auto served = signals_.takeServed(from, signal)) noteThrough({}, *served);
 }
 
 }  // namespace horing

@@ -7,13 +7,18 @@
 
 namespace horing {
 
-std::optional<Transfer> Signals::takeServed(int from) {
-  auto& [here, waiting] = ofRank(from);
+std::optional<Transfer> Signals::takeServed(int from, uint32_t index) {
+  auto& [here, waiting] = ofRank(from)[index];
   if (waiting.empty() || here < waiting.front().signals) return std::nullopt;
   const Transfer wait = waiting.front();
   here -= wait.signals;
   waiting.pop_front();
   return wait;
+}
+
+bool Signals::awaits(int from) const {
+  return std::ranges::any_of(of_rank_[static_cast<size_t>(from)],
+                             [](const auto& entry) { return !entry.second.waiting.empty(); });
 }
 
 std::vector<int32_t> Signals::waitsFor() const {
@@ -28,11 +33,14 @@ std::string Signals::describe() const {
   std::string text;
   const std::vector<int32_t> ranks = waitsFor();
   for (size_t i = 0; i < std::min(ranks.size(), kMostDescribed); ++i) {
-    const auto& [here, waiting] = of_rank_[static_cast<size_t>(ranks[i])];
-    uint64_t awaited = 0;
-    for (const Transfer& wait : waiting) awaited += wait.signals;
-    text += formatString("%s%" PRIu64 " of %" PRIu64 " signals from rank %d", text.empty() ? "" : "; ", here,
-                         awaited, static_cast<int>(ranks[i]));
+    for (const auto& [index, counted] : of_rank_[static_cast<size_t>(ranks[i])]) {
+      uint64_t awaited = 0;
+      for (const Transfer& wait : counted.waiting) awaited += wait.signals;
+      if (awaited == 0) continue;
+      text += formatString("%s%" PRIu64 " of %" PRIu64 " signals from rank %d", text.empty() ? "" : "; ",
+                           counted.here, awaited, static_cast<int>(ranks[i]));
+      if (index > 0) text += formatString(" with index %" PRIu32, index);
+    }
   }
   if (ranks.size() > kMostDescribed)
     text += formatString(" and of %zu more ranks", ranks.size() - kMostDescribed);

@@ -31,6 +31,7 @@ struct Transfer {
   // One-sided. kSend: a put, which signals the peer when its data are there. kReceive: a put that arrives.
   std::optional<PutTarget> target;
   uint64_t signals = 0;  // kReceive, without data: waits for so many signals of the peer
+  uint32_t signal = 0;   // one-sided: the index of its signal, each of which is counted separately
   uint64_t ticket = 0;   // of its call (PointToPoint::join); 0: none
   uint64_t kept = 0;     // number of a message that the inbox puts aside; 0: none
 
