@@ -43,6 +43,9 @@ class NowhereLink final : public Link {
   int number() const override { return number_; }
   bool established() const override { return true; }
   const Status& status() const override { return status_; }
+  bool givenUp() const override { return false; }
+  bool isMending() const override { return false; }
+  bool hasUnderWay() const override { return false; }
   bool departed() const override { return false; }
   Sender& sender(int) override { return sender_; }
   Receiver& receiver(int) override { return receiver_; }
