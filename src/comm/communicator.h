@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -34,6 +35,14 @@ struct Choices {
   std::optional<MachineModel> machine;  // the cost model of the machine, if it was measured
   WaitPolicy wait;
   Shares shares = {};  // empty unless the links of groups differ in speed (selection/group_shares.h)
+};
+
+// Hears of the all-reduces for which rates of groups count (kLeastUnequalBytes). It may use the communicator, also to change its choices.
+class AfterCalls {
+ public:
+  virtual ~AfterCalls() = default;
+  // Such a call has ended well. An error becomes the call's.
+  virtual Status ended(size_t bytes, int64_t took_ns) = 0;
 };
 
 // A resource. Used by one thread at a time, except membership() and functions marked "Any thread".
@@ -80,6 +89,8 @@ class Communicator {
   // The timeout of an operation: HORING_TIMEOUT_MS, or a later setting. Any thread.
   int64_t timeoutMs() const { return timeout_ms_.load(std::memory_order_relaxed); }
   void setTimeoutMs(int64_t timeout_ms) { timeout_ms_.store(timeout_ms, std::memory_order_relaxed); }
+  // While no call runs, on all ranks.
+  void setAfterCalls(std::unique_ptr<AfterCalls> after_calls) { after_calls_ = std::move(after_calls); }
   // Replaces the choices. Not while a call runs; with the same table on every rank.
   void choose(Choices choices);
   const Choices& choices() const { return choices_; }
@@ -102,6 +113,8 @@ class Communicator {
     uint64_t sequence;
     Deadline deadline;
   };
+  Status runOne(const Call& call);
+  Status exchangeOver(PairMessages& messages, std::span<const Transfer> transfers);
   // Errors: kInvalidArgument, as for findBufferRules().
   Result<PreparedCall*> prepare(const CallSpec& spec);
   // runPlanned: by a plan over links. runOnPeerBuffers: by a plan that accesses buffers of peers. askPeersAndRun: on peer buffers if all
@@ -126,12 +139,14 @@ class Communicator {
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<PairMessages> untagged_messages_;
   std::unique_ptr<PairMessages> messages_beside_;  // with tags, puts and signals
+  std::unique_ptr<PairMessages> messages_apart_;   // of measurements
   std::unique_ptr<Progress> progress_;
   std::optional<Messages> messages_;
   std::optional<RegisteredWindows> windows_;
   Choices choices_;
   std::unique_ptr<Selector> selector_;
   PreparedCalls prepared_;
+  std::unique_ptr<AfterCalls> after_calls_;  // null: nobody
   std::atomic<int64_t> timeout_ms_{0};
   uint64_t sequence_ = 0;
   mutable std::atomic<uint64_t> memory_bytes_{0};

@@ -134,6 +134,7 @@ void Communicator::makeParts() {
       std::make_unique<PairMessages>(*connector_, LinkUse::kPointToPoint, rank, ranks, slot_bytes, 0);
   messages_beside_ = std::make_unique<PairMessages>(*connector_, LinkUse::kTagged, rank, ranks, slot_bytes,
                                                     membership_->options().signals);
+  messages_apart_ = std::make_unique<PairMessages>(*connector_, LinkUse::kApart, rank, ranks, slot_bytes, 0);
 }
 
 void Communicator::makeProgress() {
@@ -162,6 +163,7 @@ void Communicator::makeMessages() {
                                     .progress = *progress_,
                                     .untagged = *untagged_messages_,
                                     .beside = *messages_beside_,
+                                    .apart = *messages_apart_,
                                     .clock = clock_,
                                     .timeout_ms = timeout_ms_,
                                     .links_made = note});

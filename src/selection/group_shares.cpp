@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -30,6 +31,20 @@ std::vector<double> withoutNoise(std::span<const double> rates) {
   for (double& rate : certain)
     if (rate * kEqualRates >= most) rate = most;
   return certain;
+}
+
+bool differ(std::span<const double> rates) {
+  return std::adjacent_find(rates.begin(), rates.end(), std::not_equal_to()) != rates.end();
+}
+
+bool haveChanged(std::span<const double> followed, std::span<const double> measured) {
+  if (followed.empty()) return false;
+  const double before = *std::max_element(followed.begin(), followed.end());
+  const double now = *std::max_element(measured.begin(), measured.end());
+  return !std::equal(followed.begin(), followed.end(), measured.begin(), [&](double one, double other) {
+    const double old_part = one / before, new_part = other / now;
+    return std::max(old_part, new_part) <= kEqualRates * std::min(old_part, new_part);
+  });
 }
 
 Shares sharesByRate(std::span<const double> rates) {

@@ -22,4 +22,10 @@ Shares sharesByRate(std::span<const double> rates);
 // Measured rates: those of at least 1/1.2 of the largest count as the largest. A smaller difference is noise, or no reason for other shares.
 std::vector<double> withoutNoise(std::span<const double> rates);
 
+// Rates without noise.
+bool differ(std::span<const double> rates);
+// Whether some group's measured rate, compared with the fastest group's, is 1.2 times as large as in the rates that a plan follows, or less
+// by this factor. As many groups in both.
+bool haveChanged(std::span<const double> followed, std::span<const double> measured);
+
 }  // namespace horing

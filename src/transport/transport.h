@@ -34,7 +34,7 @@ class RegionAccess;
 class SharedSlotsSender;
 
 inline constexpr int kMaxLinkChannels = 8;
-inline constexpr int kMaxLinksPerPeer = 12;
+inline constexpr int kMaxLinksPerPeer = 14;
 inline constexpr uint32_t kMaxSlots = 128;
 inline constexpr uint32_t kMaxSlotBytes = 4u << 20;
 

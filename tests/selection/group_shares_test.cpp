@@ -112,6 +112,27 @@ TEST(HoShares, CutsTheVectorWithoutAGap) {
         }
 }
 
+TEST(ChangedRates, DifferByAFifthFromThoseThatAPlanFollows) {
+  const std::vector<double> followed{100, 100, 50};
+  for (const std::vector<double>& same :
+       {std::vector<double>{100, 100, 50}, {90, 80, 50}, {10, 10, 5.9}, {10, 9, 4.2}})
+    EXPECT_FALSE(haveChanged(followed, same)) << same[2];
+  for (const std::vector<double>& other :
+       {std::vector<double>{100, 100, 61}, {100, 100, 41}, {50, 100, 50}, {100, 100, 100}})
+    EXPECT_TRUE(haveChanged(followed, other)) << other[2];
+  EXPECT_TRUE(haveChanged({{100, 100, 100}}, {{100, 100, 80}}));
+  EXPECT_FALSE(haveChanged({}, {}));
+}
+
+// What is left of noise once does not come and go: no rates change a plan back and forth that differ by less than a fifth.
+TEST(ChangedRates, HaveHysteresis) {
+  const std::vector<double> a{100, 100, 82}, b{100, 100, 85};
+  EXPECT_TRUE(differ(withoutNoise(a)));
+  EXPECT_FALSE(differ(withoutNoise(b)));
+  EXPECT_FALSE(haveChanged(withoutNoise(a), b));
+  EXPECT_FALSE(haveChanged(withoutNoise(b), b));
+}
+
 TEST(HoShares, SurvivesTheTextCodec) {
   Shape shape{3, 2};
   shape.shares = Shares(kParts[1]);

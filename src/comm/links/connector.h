@@ -18,11 +18,11 @@ using AddressTable = std::vector<std::vector<std::vector<std::byte>>>;
 // Each use has links of its own, so that one use cannot take the slots of another. Collectives may have several links to a peer, since a
 // link has few channels.
 inline constexpr int kCollectiveLinks = 4;
-enum class LinkUse : uint8_t { kCollective, kPointToPoint = kCollectiveLinks, kTagged };
+enum class LinkUse : uint8_t { kCollective, kPointToPoint = kCollectiveLinks, kTagged, kApart };
 constexpr LinkUse collectiveLink(int number) {
   return static_cast<LinkUse>(number);
 }
-inline constexpr int kLinkUses = kCollectiveLinks + 2;
+inline constexpr int kLinkUses = kCollectiveLinks + 3;
 static_assert(kLinkUses <= kMaxLinksPerPeer / 2,
               "other uses may take the places of uses that come to nothing");
 inline constexpr int kPointToPointChannels = 1;

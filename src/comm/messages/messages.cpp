@@ -5,11 +5,14 @@
 namespace horing {
 
 Status Messages::exchange(std::span<const Transfer> transfers) {
+  return exchangeOver(transfers.front().goesBeside() ? parts_.beside : parts_.untagged, transfers);
+}
+
+Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> transfers) {
   Guard& guard = parts_.guard;
   const ExclusiveUse exclusive = guard.enter();
   if (!exclusive.owns()) return guard.occupied();
   HORING_TRY(guard.mayBegin());
-  PairMessages& messages = transfers.front().goesBeside() ? parts_.beside : parts_.untagged;
   const LinkSet links = messages.linksOf(transfers);
   // Nothing is sent yet: an error here does not stick, unless it is of a put that has arrived.
   if (const Status begun = messages.operation().begin(transfers); !begun.ok())

@@ -27,6 +27,7 @@ class Messages {
     Progress& progress;
     PairMessages& untagged;
     PairMessages& beside;  // those with tags, puts and signals
+    PairMessages& apart;   // measurements
     const Clock& clock;
     const std::atomic<int64_t>& timeout_ms;  // of an operation
     std::function<void()> links_made;        // called inside, when there are new links
@@ -35,6 +36,8 @@ class Messages {
 
   // Runs all sends and receives of a group concurrently. Returns when all receives are complete and all sends are in flight.
   Status exchange(std::span<const Transfer> transfers);
+  // The same over links that no message of the program takes, for measurements between calls.
+  Status exchangeApart(std::span<const Transfer> transfers) { return exchangeOver(parts_.apart, transfers); }
   // Any thread, once: sets the source of messages with tags, which progress beside other operations. `source` must outlive the operations.
   void setSource(MessageSource& source) { parts_.progress.setMessages(source); }
   // Drives messages with tags alone, until none is in flight or the source wants the thread back. After an error, which sticks, all
@@ -42,6 +45,8 @@ class Messages {
   std::optional<Status> driveTagged();
 
  private:
+  Status exchangeOver(PairMessages& messages, std::span<const Transfer> transfers);
+
   const Parts parts_;
 };
 

@@ -31,7 +31,7 @@ class RateMeasurement {
         output_(kMostMeetingBytes / rails_),
         input_(output_.size()) {}
 
-  Result<std::vector<double>> run();
+  Result<GroupRates> run();
 
  private:
   int peerIn(int round) const;
@@ -62,10 +62,11 @@ Status RateMeasurement::exchange(int peer, size_t bytes) {
           .direction = Transfer::Direction::kReceive, .peer = peer, .output = input_.data(), .bytes = bytes},
       Transfer{
           .direction = Transfer::Direction::kSend, .peer = peer, .input = output_.data(), .bytes = bytes}};
-  return communicator_.messages().exchange(both);
+  return communicator_.messages().exchangeApart(both);
 }
 
-// Bytes per microsecond of this rank; 0 without a peer. The first exchange makes the link, the second tells what lasts long enough.
+// Bytes per microsecond of this rank; 0 without a peer. The first exchange makes the link, the second tells what lasts long enough. The end
+// that begins late finds data that have arrived, so the time of the other end counts.
 Result<double> RateMeasurement::meet(int peer) {
   const auto timed = [&](size_t bytes, int times) -> Result<double> {
     const int64_t begun = clock_.nowNs();
@@ -81,7 +82,9 @@ Result<double> RateMeasurement::meet(int peer) {
   const auto bytes = static_cast<size_t>(static_cast<double>(least) * larger);
   const int times = static_cast<int>(std::clamp(wanted / larger, 1.0, double{kMostExchanges}));
   HORING_ASSIGN(const double us, timed(bytes, times));
-  return peer < 0 ? 0 : static_cast<double>(bytes) * times / us;
+  HORING_ASSIGN(const std::vector<double> all_us, numbersOfAll(communicator_, us));
+  if (peer < 0) return 0;
+  return static_cast<double>(bytes) * times / std::max(us, all_us[static_cast<size_t>(peer)]);
 }
 
 Result<std::vector<double>> RateMeasurement::ratesOfGroups(double mine) {
@@ -92,19 +95,24 @@ Result<std::vector<double>> RateMeasurement::ratesOfGroups(double mine) {
   return rates;
 }
 
-Result<std::vector<double>> RateMeasurement::run() {
-  if (map_.groups() < 3) return std::vector<double>();
+Result<GroupRates> RateMeasurement::run() {
+  if (map_.groups() < 3) return GroupRates();
   // Spread over all rounds: neighbours of slow groups, which are often numbered one after the other, do not meet them only.
-  const int all = map_.groups() - 1 + map_.groups() % 2, rounds = std::min(kMostMeetings, all);
+  const int all = map_.groups() - 1 + map_.groups() % 2;
   const int64_t begun = clock_.nowNs();
   double best = 0;
-  for (int round = 0; round < rounds; ++round) {
-    HORING_ASSIGN(const double rate, meet(peerIn(round * all / rounds)));
+  for (int round = 0; round < kMostMeetings; ++round) {
+    HORING_ASSIGN(const double rate,
+                  meet(peerIn(round * std::max(all, kMostMeetings) / kMostMeetings % all)));
     best = std::max(best, rate);
     HORING_ASSIGN(const double spent_us, mostOfAll(communicator_, microsecondsSince(begun)));
-    if (spent_us > kMostMeasuringUs && round + 1 >= kLeastMeetings && rounds < all) break;
+    if (spent_us > kMostMeasuringUs && round + 1 >= kLeastMeetings) break;
   }
-  return ratesOfGroups(best);
+  GroupRates measured;
+  HORING_ASSIGN(measured.by_group, ratesOfGroups(best));
+  HORING_ASSIGN(const double took_us, mostOfAll(communicator_, microsecondsSince(begun)));
+  measured.took_ns = 1000 * took_us;
+  return measured;
 }
 
 }  // namespace
@@ -125,7 +133,7 @@ std::string ratesText(std::span<const double> rates) {
   return text;
 }
 
-Result<std::vector<double>> measureGroupRates(Communicator& communicator) {
+Result<GroupRates> measureGroupRates(Communicator& communicator) {
   return RateMeasurement(communicator).run();
 }
 

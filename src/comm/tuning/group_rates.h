@@ -10,10 +10,16 @@ namespace horing {
 
 class Communicator;
 
-// Collective; nothing else may run on the communicator. In bytes per microsecond, by group; empty for fewer than three groups. Groups meet in
-// pairs, all at once, several times with different partners: a pair is as fast as its slower group, so the fastest meeting counts. Takes
-// some 0.2 s from 100 Mbit/s on, and longer over slower links. Errors: the communicator's.
-Result<std::vector<double>> measureGroupRates(Communicator& communicator);
+// The same on all ranks.
+struct GroupRates {
+  std::vector<double> by_group;  // bytes per microsecond; empty for fewer than three groups
+  double took_ns = 0;            // to measure them, the longest of all ranks
+};
+
+// Collective; nothing else may run on the communicator. Groups meet in pairs, all at once, several times with different partners: a pair is
+// as fast as its slower group, so the fastest meeting counts. Takes some 0.2 s from 100 Mbit/s on, and longer over slower links. Messages of
+// the program are not disturbed (Communicator::exchangeApart). Errors: the communicator's.
+Result<GroupRates> measureGroupRates(Communicator& communicator);
 
 // " 100 % 98 % 40 %", by group; 100 % is the fastest.
 std::string ratesText(std::span<const double> rates);

@@ -9,6 +9,7 @@
 #include "comm/tuning/calibration.h"
 #include "comm/tuning/group_rates.h"
 #include "comm/tuning/kept.h"
+#include "comm/tuning/rate_follower.h"
 #include "selection/group_shares.h"
 #include "selection/model_selection.h"
 #include "selection/selection.h"
@@ -97,15 +98,15 @@ Status Tuning::learnRates() {
   const std::span<const HostIdentity> ranks = membership_.placement().identities();
   if (std::any_of(ranks.begin(), ranks.end(), [](const HostIdentity& rank) { return rank.gpu.has_value(); }))
     return {};
-  HORING_ASSIGN(const std::vector<double> rates, measureGroupRates(communicator_));
-  Choices choices = communicator_.choices();
-  choices.shares = sharesByRate(withoutNoise(rates));
-  if (!choices.shares) return {};
-  if (isFirst())
+  HORING_ASSIGN(const GroupRates measured, measureGroupRates(communicator_));
+  if (measured.by_group.empty()) return {};
+  chooseByRates(communicator_, withoutNoise(measured.by_group));
+  if (isFirst() && communicator_.choices().shares)
     membership_.log().info(
         "init", "the links of groups differ in speed, large all-reduces follow it (ho_shares); by group:%s",
-        ratesText(rates).c_str());
-  communicator_.choose(std::move(choices));
+        ratesText(measured.by_group).c_str());
+  if (config_.algorithm == kSelectionAuto)
+    communicator_.setAfterCalls(std::make_unique<RateFollower>(communicator_, measured));
   return {};
 }
 

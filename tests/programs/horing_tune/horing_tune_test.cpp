@@ -191,6 +191,47 @@ TEST(HoringCalibrate, LetsLargeAllReducesFollowTheRatesOfNodes) {
   EXPECT_EQ(output("1").find(sign), std::string::npos);
 }
 
+// Ends as soon as the job has said so of both changes.
+TEST(HoringCalibrate, LetsLargeAllReducesFollowRatesThatChange) {
+  HORING_NEEDS_NODES();
+  Program job({HORING_RUN_PROGRAM,
+               "-n",
+               "3",
+               "--nodes",
+               "3",
+               "--rate",
+               "100",
+               "--rate-at",
+               "6:1=40",
+               "--rate-at",
+               "14:1=100",
+               "--",
+               "env",
+               "HORING_CALIBRATE=1",
+               "HORING_DEBUG=info",
+               ALL_REDUCE_PROGRAM,
+               "-b",
+               "1M",
+               "-e",
+               "1M",
+               "-n",
+               "1",
+               "-w",
+               "0",
+               "-N",
+               "0"});
+  const std::string slow = "follow it (ho_shares) from the next one on";
+  const std::string equal = "follow it (as if all were equal) from the next one on";
+  EXPECT_TRUE(eventually([&] {
+    const std::string said = job.output() + job.errors();
+    const size_t first = said.find(slow);
+    return first != std::string::npos && said.find(equal, first) != std::string::npos;
+  })) << job.output()
+      << job.errors();
+  job.signal(SIGTERM);
+  job.wait();
+}
+
 // Once for a communicator and its children.
 TEST(HoringCalibrate, IsAMatterOfTheParent) {
   HORING_NEEDS_NODES();

@@ -1,0 +1,49 @@
+#include "comm/tuning/rate_follower.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/tuning/calibration.h"
+#include "selection/group_shares.h"
+
+namespace horing {
+
+void chooseByRates(Communicator& communicator, std::span<const double> rates) {
+  Choices choices = communicator.choices();
+  choices.shares = sharesByRate(rates);
+  if (choices.shares == communicator.choices().shares) return;
+  communicator.choose(std::move(choices));
+}
+
+RateFollower::RateFollower(Communicator& communicator, const GroupRates& measured, Measure measure)
+    : communicator_(communicator),
+      measure_(std::move(measure)),
+      followed_(withoutNoise(measured.by_group)),
+      watch_(measured.took_ns, differ(followed_)) {}
+
+Status RateFollower::ended(size_t bytes, int64_t took_ns) {
+  if (!watch_.ended(bytes, took_ns)) return {};
+  HORING_ASSIGN(const std::vector<double> figures, numbersOfAll(communicator_, watch_.nsPerByte()));
+  const bool measures = watch_.look(*std::min_element(figures.begin(), figures.end()));
+  return measures ? measureAgain() : Status();
+}
+
+Status RateFollower::measureAgain() {
+  HORING_ASSIGN(const GroupRates measured, measure_(communicator_));
+  const bool changed = haveChanged(followed_, measured.by_group);
+  if (changed) {
+    followed_ = withoutNoise(measured.by_group);
+    chooseByRates(communicator_, followed_);
+    if (const Membership& membership = communicator_.membership(); membership.rank() == 0)
+      membership.log().info(
+          "tuning",
+          "the speed of groups' links has changed, and large all-reduces follow it (%s) from "
+          "the next one on; by group:%s",
+          communicator_.choices().shares ? kUnequalAlgorithm : "as if all were equal",
+          ratesText(measured.by_group).c_str());
+  }
+  watch_.measured(measured.took_ns, changed, differ(followed_));
+  return {};
+}
+
+}  // namespace horing

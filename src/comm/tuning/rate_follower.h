@@ -1,0 +1,36 @@
+#pragma once
+// Lets a running job follow rates of groups that change: between two large all-reduces the ranks measure again, and change their plan.
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "comm/communicator.h"
+#include "comm/tuning/group_rates.h"
+#include "comm/tuning/rate_watch.h"
+
+namespace horing {
+
+// Used by the thread that runs the calls of the communicator, which must outlive it.
+class RateFollower final : public AfterCalls {
+ public:
+  using Measure = std::function<Result<GroupRates>(Communicator&)>;
+  // `measured`: the rates that the communicator's choices follow. `measure` is collective.
+  RateFollower(Communicator& communicator, const GroupRates& measured, Measure measure = measureGroupRates);
+
+  // Collective where a look is due. Errors: the communicator's.
+  Status ended(size_t bytes, int64_t took_ns) override;
+
+ private:
+  Status measureAgain();
+
+  Communicator& communicator_;
+  const Measure measure_;
+  std::vector<double> followed_;
+  RateWatch watch_;
+};
+
+// Chooses as the rates say. To be called while no call runs, with the same rates on every rank.
+void chooseByRates(Communicator& communicator, std::span<const double> rates);
+
+}  // namespace horing
