@@ -3,7 +3,7 @@
 
 usage: changing_rates.py [--bin DIR] [--rate 400,400,400,400] [--at 15:3=200 --at 30:3=400 | --flip 10:3=200] [--seconds 45]
 The jobs that do not follow take the built-in table (HORING_CALIBRATE=0). Prints each phase, from one change of a rate to the next: the calls, their
-median, the bound max(D / least rate, 2(M-1)D / sum of rates), changes of the plan, and when the first of three calls ended that took at
+median, the bound max(D / least rate, 2(M-1)D / sum of rates), when the plan changed, and when the first of three calls ended that took at
 most 1.05 x the median of the later half of the phase (-1: never).
 """
 import argparse
@@ -40,7 +40,7 @@ def changes_of(arguments):
 
 
 def run(arguments, changes, follows):
-    """Phases of (seconds into the phase, ms) of calls, and the number of changes of the plan in each."""
+    """Phases of (seconds into the phase, ms) of calls, and in each when the plan changed."""
     nodes = arguments.rate.count(",") + 1
     size = f"{arguments.mebibytes}M"
     command = [f"{arguments.bin}/horing-run", "-n", str(nodes), "--nodes", str(nodes), "--rate", arguments.rate]
@@ -49,7 +49,7 @@ def run(arguments, changes, follows):
     command += ["--", f"{arguments.bin}/all_reduce_perf", "-b", size, "-e", size, "-n", "1", "-w", "0", "-c", "0", "-N", "0"]
     environment = dict(os.environ, HORING_CACHE_DIR="off", HORING_CALIBRATE=str(int(follows)), HORING_DEBUG="info")
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    phases, plans, begun = [[]], [0], time.monotonic()
+    phases, plans, begun = [[]], [[]], time.monotonic()
     end = begun + arguments.seconds
     for line in job.stdout:
         now = time.monotonic()
@@ -57,9 +57,10 @@ def run(arguments, changes, follows):
             break
         if re.search(r"after [\d.]+ s: the links", line):
             phases.append([])
-            plans.append(0)
+            plans.append([])
             begun = now
-        plans[-1] += "links has changed" in line
+        if "links has changed" in line:
+            plans[-1].append(now - begun)
         words = line.split()
         if words and words[0] == str(arguments.mebibytes << 20):
             both_ms = [float(words[at]) / 1000 for at in (5, 9)]
@@ -80,8 +81,7 @@ def main():
     for follows in (True, False):
         phases, plans = run(arguments, changes, follows)
         rates = [int(rate) for rate in arguments.rate.split(",")]
-        everything = [ms for phase in phases for _, ms in phase]
-        print("follows" if follows else "static", f"mean {statistics.mean(everything):.1f} ms, {sum(plans)} changes of the plan")
+        print("follows:" if follows else "static:", f"{sum(map(len, phases))} calls, {sum(map(len, plans))} changes of the plan")
         for number, (phase, changed) in enumerate(zip(phases, plans)):
             if number > 0:
                 _, node, rate = changes[number - 1]
@@ -93,7 +93,7 @@ def main():
             settled = next((phase[i][0] for i in range(len(phase)) if max(ms for _, ms in phase[i:i + 3]) <= 1.05 * usual), -1)
             bound = bound_ms(rates, arguments.mebibytes)
             print(f"  {','.join(map(str, rates)):20} {len(phase):4} calls, median {usual:7.1f} ms, bound {bound:7.1f}, "
-                  f"{usual / bound:.2f}; plans {changed}; as fast after {settled:.1f} s")
+                  f"{usual / bound:.2f}; plan changed after {', '.join(f'{at:.1f}' for at in changed) or '-'} s; as fast after {settled:.1f} s")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ bool hasAllReduce(Collective collective) {
   return collective == Collective::kAllReduce;
 }
 
-constexpr bool kSpreads = true, kTakesShares = true;
+constexpr bool kSpreads = true, kTakesShares = true, kTakesSpeed = true;
 
 // If two algorithms have the same schedule on some shape, the first one is reported: the one without groups.
 constexpr Algorithm kCatalogue[] = {
@@ -80,10 +80,10 @@ constexpr Algorithm kCatalogue[] = {
      hasTree, buildChain},
     {"ho_chain",
      "a chain over the groups and one inside each; for large broadcasts and reductions of many ranks",
-     hasTree, buildHoChain},
+     hasTree, buildHoChain, Buffers::kAnywhere, !kSpreads, !kTakesShares, kTakesSpeed},
     {"binomial", "a tree of log2 n hops; for small broadcasts and reductions", hasTree, buildBinomial},
     {"ho_binomial", "a tree over the groups and one inside each; enters each group once", hasTree,
-     buildHoBinomial},
+     buildHoBinomial, Buffers::kAnywhere, !kSpreads, !kTakesShares, kTakesSpeed},
     {"star", "everything to and from one rank; fewest turns where ranks outnumber cores", hasStar, buildStar},
     {"pairwise", "every rank sends each other one its block", hasAllToAll, buildPairwise},
     {"peer_read",

@@ -25,6 +25,7 @@ struct Algorithm {
   Buffers buffers = Buffers::kAnywhere;
   bool spreads = false;       // also over groups of different sizes (spread.h)
   bool takes_shares = false;  // groups may reduce parts of different sizes (selection/group_shares.h)
+  bool takes_speed = false;   // it gives groups with slow links less to do: Shape::by_speed
 
   bool reachesPeers() const { return buffers != Buffers::kAnywhere; }
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "schedule/rails.h"
 #include "schedule/shares.h"
@@ -16,6 +17,8 @@ struct Shape {
   int32_t members = 1;
   Rails rails{};
   Shares shares{};  // of the vector that each group reduces, for algorithms that take them; empty: equal ones
+  // For trees: the groups from the one with the fastest links on; empty: all are equal.
+  std::vector<int32_t> by_speed{};
   int32_t ranks() const { return rails ? rails.ranks() : groups * members; }
 
   static Shape of(std::span<const int32_t> group_sizes) {

@@ -8,6 +8,11 @@
 // The ho_ forms have one tree over the groups, of the ranks with the root's local index, and from each of these ranks a tree inside its
 // group: D bytes enter each group, the least possible, in the hops of both trees. A flat chain enters each group once, too, since positions
 // are laid out group by group, but the root's group twice.
+//
+// Where the links of groups differ in speed, the ho_ forms give the groups with the fastest links the places with the largest subtrees, and
+// those with the slowest the places of leaves, which hand nothing on: the end of a chain, odd distances of a binomial tree.
+#include <algorithm>
+#include <numeric>
 #include <span>
 
 #include "algorithms/catalogue.h"
@@ -38,17 +43,59 @@ std::vector<int32_t> childrenOf(Tree tree, int32_t distance, int32_t n) {
   return children;
 }
 
-// `sizes` from the innermost level outwards. A rank takes part in a level if it has the root's index in all inner levels.
-Node nodeAt(Tree tree, std::span<const int32_t> sizes, int32_t position, int32_t root, int32_t direction) {
+// Ranks of the subtree that begins at a distance.
+int32_t subtreeAt(Tree tree, int32_t distance, int32_t n) {
+  return tree == Tree::kChain ? n - distance : std::min(distance & -distance, n - distance);
+}
+
+// The indexes 0 to n-1, or groups, by their distance from `first`.
+class Places {
+ public:
+  Places(int32_t n, int32_t first, int32_t direction) : n_(n), first_(first), direction_(direction) {}
+  // Of groups: those that come first in `by_speed` have the largest subtrees.
+  Places(Tree tree, int32_t first, std::span<const int32_t> by_speed)
+      : n_(static_cast<int32_t>(by_speed.size())) {
+    std::vector<int32_t> distances(by_speed.size() - 1);
+    std::iota(distances.begin(), distances.end(), 1);
+    std::stable_sort(distances.begin(), distances.end(), [&](int32_t one, int32_t other) {
+      return subtreeAt(tree, one, n_) > subtreeAt(tree, other, n_);
+    });
+    at_.resize(by_speed.size(), first);
+    auto next = distances.begin();
+    for (const int32_t group : by_speed)
+      if (group != first) at_[static_cast<size_t>(*next++)] = group;
+  }
+
+  int32_t indexAt(int32_t distance) const {
+    return at_.empty() ? ((first_ + direction_ * distance) % n_ + n_) % n_
+                       : at_[static_cast<size_t>(distance)];
+  }
+  int32_t distanceOf(int32_t index) const {
+    if (at_.empty()) return (direction_ * (index - first_) + n_) % n_;
+    return static_cast<int32_t>(std::find(at_.begin(), at_.end(), index) - at_.begin());
+  }
+
+ private:
+  int32_t n_;
+  int32_t first_ = 0, direction_ = 1;
+  std::vector<int32_t> at_;  // by distance; empty: one after the other
+};
+
+// `sizes` from the innermost level outwards, `by_speed` of the outermost; empty: by number. A rank takes part in a level if it has the root's
+// index in all inner levels.
+Node nodeAt(Tree tree, std::span<const int32_t> sizes, std::span<const int32_t> by_speed, int32_t position,
+            int32_t root, int32_t direction) {
   Node node;
   int32_t stride = 1;
-  for (const int32_t n : sizes) {
+  for (size_t level = 0; level < sizes.size(); ++level) {
+    const int32_t n = sizes[level];
     const int32_t me = position / stride % n, first = root / stride % n;
+    const bool is_ordered = level + 1 == sizes.size() && !by_speed.empty();
+    const Places places = is_ordered ? Places(tree, first, by_speed) : Places(n, first, direction);
     const auto positionOf = [&](int32_t distance) {
-      const int32_t index = ((first + direction * distance) % n + n) % n;
-      return position + (index - me) * stride;
+      return position + (places.indexAt(distance) - me) * stride;
     };
-    const int32_t distance = (direction * (me - first) + n) % n;
+    const int32_t distance = places.distanceOf(me);
     for (const int32_t child : childrenOf(tree, distance, n)) node.children.push_back(positionOf(child));
     if (distance != 0) {
       node.parent = positionOf(parentOf(tree, distance));
@@ -81,9 +128,9 @@ Lane collect(const Node& node) {
 }
 
 Schedule treeOf(Tree tree, Collective collective, std::span<const int32_t> sizes, int32_t position,
-                int32_t root) {
+                int32_t root, std::span<const int32_t> by_speed = {}) {
   const bool spreads = collective == Collective::kBroadcast;
-  const Node node = nodeAt(tree, sizes, position, root, spreads ? 1 : -1);
+  const Node node = nodeAt(tree, sizes, by_speed, position, root, spreads ? 1 : -1);
   return {.grid = {1, 1}, .lanes = {spreads ? spread(node) : collect(node)}};
 }
 
@@ -101,12 +148,12 @@ Schedule buildBinomial(Collective collective, const Shape& shape, int32_t positi
 
 Schedule buildHoChain(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   const int32_t sizes[] = {shape.members, shape.groups};
-  return treeOf(Tree::kChain, collective, sizes, position, root);
+  return treeOf(Tree::kChain, collective, sizes, position, root, shape.by_speed);
 }
 
 Schedule buildHoBinomial(Collective collective, const Shape& shape, int32_t position, int32_t root) {
   const int32_t sizes[] = {shape.members, shape.groups};
-  return treeOf(Tree::kBinomial, collective, sizes, position, root);
+  return treeOf(Tree::kBinomial, collective, sizes, position, root, shape.by_speed);
 }
 
 }  // namespace horing

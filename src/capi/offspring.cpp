@@ -272,7 +272,7 @@ Status suspendNow(horingComm_t comm, const ChildSettings& settings) {
   HORING_ASSIGN(std::optional<CommunicatorOptions> again,
                 split(*comm->communicator, {0, 0, "horingCommSuspend"}, openForResume));
   HORING_TRY(settings.applyTo(*again));
-  again->shares = comm->communicator->choices().shares;
+  again->rates = comm->communicator->choices().rates;
   HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(again->id));
   HORING_TRY(comm->communicator->leave());
   return suspendHandle(comm, {std::move(*again), std::move(root)});

@@ -2,6 +2,7 @@
 // A rank's end of a communicator: it owns the parts, prepares calls, and runs them.
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,7 +35,7 @@ struct Choices {
   std::string found_at{};
   std::optional<MachineModel> machine;  // the cost model of the machine, if it was measured
   WaitPolicy wait;
-  Shares shares = {};  // empty unless the links of groups differ in speed (selection/group_shares.h)
+  std::vector<double> rates = {};  // as SelectionGround::rates
 };
 
 // Hears of the all-reduces for which rates of groups count (kLeastUnequalBytes). It may use the communicator, also to change its choices.
@@ -93,9 +94,10 @@ class Communicator {
   void setAfterCalls(std::unique_ptr<AfterCalls> after_calls) { after_calls_ = std::move(after_calls); }
   // Replaces the choices. Not while a call runs; with the same table on every rank.
   void choose(Choices choices);
-  const Choices& choices() const { return choices_; }
-  // The selection table applied to these ranks.
-  const Selector& selector() const { return *selector_; }
+  // Any thread. A call may change them (AfterCalls).
+  Choices choices() const;
+  // Any thread: the selection table applied to these ranks.
+  std::shared_ptr<const Selector> selector() const;
   // Any thread. While a call runs, the value after links or plans were last made.
   uint64_t memoryBytes() const;
 
@@ -114,7 +116,6 @@ class Communicator {
     Deadline deadline;
   };
   Status runOne(const Call& call);
-  Status exchangeOver(PairMessages& messages, std::span<const Transfer> transfers);
   // Errors: kInvalidArgument, as for findBufferRules().
   Result<PreparedCall*> prepare(const CallSpec& spec);
   // runPlanned: by a plan over links. runOnPeerBuffers: by a plan that accesses buffers of peers. askPeersAndRun: on peer buffers if all
@@ -143,8 +144,9 @@ class Communicator {
   std::unique_ptr<Progress> progress_;
   std::optional<Messages> messages_;
   std::optional<RegisteredWindows> windows_;
+  mutable std::mutex choices_mutex_;  // for threads that are not inside; the one that is alone changes the choices
   Choices choices_;
-  std::unique_ptr<Selector> selector_;
+  std::shared_ptr<const Selector> selector_;
   PreparedCalls prepared_;
   std::unique_ptr<AfterCalls> after_calls_;  // null: nobody
   std::atomic<int64_t> timeout_ms_{0};

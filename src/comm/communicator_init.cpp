@@ -70,7 +70,7 @@ Status Communicator::initialise(CommunicatorOptions options) {
   HORING_TRY(checkForced(options.config));
   HORING_ASSIGN(choices_.table, SelectionTable::fromSetting(options.config.selection));
   choices_.machine = options.machine;
-  choices_.shares = options.shares;
+  choices_.rates = options.rates;
   timeout_ms_ = operationMs(options.config.timeout_ms);
   HORING_TRY(meetOthers(std::move(options)));
   HORING_TRY(makeLinks());
@@ -180,17 +180,32 @@ void Communicator::makeMessages() {
 
 // Requires that each rank is a process: a peer thread's access to an output cannot be revoked.
 void Communicator::choose(Choices choices) {
-  choices_ = std::move(choices);
   const Placement& placement = membership_->placement();
-  selector_ = std::make_unique<Selector>(SelectionGround{.config = membership_->config(),
-                                                         .map = placement.map(),
-                                                         .table = choices_.table,
-                                                         .shares_memory = membership_->sharesMemory(),
-                                                         .writes_memory = placement.areAllProcesses(),
-                                                         .ranks_per_core = placement.shape().ranks_per_core,
-                                                         .shares = choices_.shares});
+  auto selector =
+      std::make_shared<const Selector>(SelectionGround{.config = membership_->config(),
+                                                       .map = placement.map(),
+                                                       .table = choices.table,
+                                                       .shares_memory = membership_->sharesMemory(),
+                                                       .writes_memory = placement.areAllProcesses(),
+                                                       .ranks_per_core = placement.shape().ranks_per_core,
+                                                       .rates = choices.rates});
   prepared_.clear();
+  {
+    const std::lock_guard lock(choices_mutex_);
+    choices_ = std::move(choices);
+    selector_ = std::move(selector);
+  }
   if (progress_) progress_->setWaitPolicy(choices_.wait);
+}
+
+Choices Communicator::choices() const {
+  const std::lock_guard lock(choices_mutex_);
+  return choices_;
+}
+
+std::shared_ptr<const Selector> Communicator::selector() const {
+  const std::lock_guard lock(choices_mutex_);
+  return selector_;
 }
 
 }  // namespace horing

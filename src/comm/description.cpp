@@ -66,11 +66,11 @@ std::string describe(const Communicator& communicator) {
                                   ranks.ranks(), map.describe().c_str());
   text += describeRing(map);
   for (int rank = 0; rank < ranks.ranks() && rank < 64; ++rank) text += describeRank(communicator, rank);
-  const Selector& selector = communicator.selector();
-  if (!selector.fallback().empty()) text += selector.fallback() + '\n';
-  const std::string& found_at = communicator.choices().found_at;
+  const std::shared_ptr<const Selector> selector = communicator.selector();
+  if (!selector->fallback().empty()) text += selector->fallback() + '\n';
+  const std::string found_at = communicator.choices().found_at;
   if (!found_at.empty()) text += "algorithms by " + found_at + '\n';
-  return text + describeAlgorithms(selector);
+  return text + describeAlgorithms(*selector);
 }
 
 void logWhoIsWhere(const Communicator& communicator) {
@@ -81,7 +81,7 @@ void logWhoIsWhere(const Communicator& communicator) {
   if (ranks.config().debug_form == "nccl") logAsNccl(communicator);
   if (ranks.rank() != 0) return;
   log.info("init", "%s", describe(communicator).c_str());
-  const std::string& fallback = communicator.selector().fallback();
+  const std::string fallback = communicator.selector()->fallback();
   if (!fallback.empty()) log.warn("init", "%s", fallback.c_str());
   for (const std::string& warning : ranks.placement().warnings()) log.warn("init", "%s", warning.c_str());
 }

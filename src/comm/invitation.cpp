@@ -62,7 +62,7 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.aborted = nullptr;
   child.failed_rank = nullptr;
   child.machine = parent.choices().machine;
-  child.shares = {};
+  child.rates = {};
   child.is_child = true;
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));

@@ -37,6 +37,16 @@ bool differ(std::span<const double> rates) {
   return std::adjacent_find(rates.begin(), rates.end(), std::not_equal_to()) != rates.end();
 }
 
+std::vector<int32_t> groupsBySpeed(std::span<const double> rates) {
+  if (!differ(rates)) return {};
+  std::vector<int32_t> groups(rates.size());
+  std::iota(groups.begin(), groups.end(), 0);
+  std::stable_sort(groups.begin(), groups.end(), [&](int32_t one, int32_t other) {
+    return rates[static_cast<size_t>(one)] > rates[static_cast<size_t>(other)];
+  });
+  return groups;
+}
+
 bool haveChanged(std::span<const double> followed, std::span<const double> measured) {
   if (followed.empty()) return false;
   const double before = *std::max_element(followed.begin(), followed.end());

@@ -19,6 +19,9 @@ namespace horing {
 // Rates are in any one unit and above 0. Empty if they are equal, or there are fewer than three groups: then equal shares are as good.
 Shares sharesByRate(std::span<const double> rates);
 
+// The groups from the fastest to the slowest; empty if the rates are equal.
+std::vector<int32_t> groupsBySpeed(std::span<const double> rates);
+
 // Measured rates: those of at least 1/1.2 of the largest count as the largest. A smaller difference is noise, or no reason for other shares.
 std::vector<double> withoutNoise(std::span<const double> rates);
 

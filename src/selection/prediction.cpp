@@ -30,8 +30,7 @@ Shape shapeOf(const Question& question) {
   Shape shape{machine.nodes, machine.ranks_per_node, machine.rails};
   const Algorithm* const algorithm = findAlgorithm(question.algorithm);
   if (!algorithm) return shape;
-  if (algorithm->takes_shares) shape.shares = sharesByRate(ratesOfNodes(machine));
-  return shapeFor(*algorithm, shape);
+  return forRates(*algorithm, shapeFor(*algorithm, shape), ratesOfNodes(machine));
 }
 
 // The memory of the schedules of this many ranks and their network, if all are like this one.

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "schedule/postcondition.h"
+#include "selection/group_shares.h"
 
 namespace horing {
 
@@ -53,10 +54,14 @@ Shape shapeFor(const Algorithm& algorithm, const Shape& shape) {
   return knowsGroups(algorithm.name) ? shape : Shape{1, shape.ranks()};
 }
 
-Selection selectionOf(const Algorithm& algorithm, const GroupMap& map, const Shares& shares) {
-  Selection selection{&algorithm, shapeFor(algorithm, Shape::of(map.sizes()))};
-  if (algorithm.takes_shares) selection.shape.shares = shares;
-  return selection;
+Shape forRates(const Algorithm& algorithm, Shape shape, std::span<const double> rates) {
+  if (algorithm.takes_shares) shape.shares = sharesByRate(rates);
+  if (algorithm.takes_speed) shape.by_speed = groupsBySpeed(rates);
+  return shape;
+}
+
+Selection selectionOf(const Algorithm& algorithm, const GroupMap& map, std::span<const double> rates) {
+  return {&algorithm, forRates(algorithm, shapeFor(algorithm, Shape::of(map.sizes())), rates)};
 }
 
 Status checkForced(const Config& config) {
@@ -137,7 +142,7 @@ Selector::Choice Selector::forcedChoice(const Choice& otherwise, Collective coll
   if (forced.reachesPeers()) {
     if (forced.has(collective) && mayReach(forced, ground)) choice.shared = {selectionOf(forced, map)};
   } else if (fitsGroups(forced, map)) {
-    choice.selection = selectionOf(forced, map, ground.shares);
+    choice.selection = selectionOf(forced, map, ground.rates);
   } else {
     fallback_ = formatString("%s needs groups of one size, here they have %d to %d ranks: others run instead",
                              forced.name, map.smallestGroup(), map.largestGroup());
@@ -153,17 +158,18 @@ Selector::Choices Selector::tableChoices(Collective collective, const SelectionG
     if (!row.fits(collective, job) || !row.algorithm->has(collective)) continue;
     if (!choices.empty() && choices.back().most_bytes >= row.most_bytes) continue;
     if (fitsGroups(*row.algorithm, map))
-      choices.push_back({row.most_bytes, selectionOf(*row.algorithm, map, ground.shares)});
+      choices.push_back({row.most_bytes, selectionOf(*row.algorithm, map, ground.rates)});
   }
   if (choices.empty() || choices.back().most_bytes != SIZE_MAX)
     choices.push_back({SIZE_MAX, selectionOf(plainest(collective), map)});
-  if (ground.shares && collective == Collective::kAllReduce && map.groups() <= kMostUnequalGroups) {
+  if (sharesByRate(ground.rates) && collective == Collective::kAllReduce &&
+      map.groups() <= kMostUnequalGroups) {
     const auto clipped = std::find_if(choices.begin(), choices.end(), [](const Choice& choice) {
       return choice.most_bytes >= kLeastUnequalBytes;
     });
     clipped->most_bytes = kLeastUnequalBytes - 1;
     choices.erase(clipped + 1, choices.end());
-    choices.push_back({SIZE_MAX, selectionOf(*findAlgorithm(kUnequalAlgorithm), map, ground.shares)});
+    choices.push_back({SIZE_MAX, selectionOf(*findAlgorithm(kUnequalAlgorithm), map, ground.rates)});
   }
   return choices;
 }

@@ -23,10 +23,13 @@ struct Selection {
 // One group if the algorithm knows no groups.
 Shape shapeFor(const Algorithm& algorithm, const Shape& shape);
 
+// With what the algorithm takes of the rates of groups (selection/group_shares.h); empty: they are equal, or unknown.
+Shape forRates(const Algorithm& algorithm, Shape shape, std::span<const double> rates);
+
 // Whether the groups have one size, or the algorithm supports any sizes or has no groups.
 bool fitsGroups(const Algorithm& algorithm, const GroupMap& map);
-// `shares`: for algorithms that take them.
-Selection selectionOf(const Algorithm& algorithm, const GroupMap& map, const Shares& shares = {});
+// `rates`: as for forRates().
+Selection selectionOf(const Algorithm& algorithm, const GroupMap& map, std::span<const double> rates = {});
 
 // The inputs of a choice besides the call. The same on every rank.
 struct SelectionGround {
@@ -38,8 +41,8 @@ struct SelectionGround {
   // Every rank may also write into it: each rank is a process.
   bool writes_memory = false;
   RanksPerCore ranks_per_core = RanksPerCore::kAtMostOne;
-  // Empty unless the links of groups differ in speed (selection/group_shares.h).
-  Shares shares = {};
+  // Of the links of groups, without noise (selection/group_shares.h); empty: equal, or unknown.
+  std::vector<double> rates = {};
 };
 
 // The algorithm of reductions with HORING_REPRODUCIBLE.

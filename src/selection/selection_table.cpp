@@ -91,12 +91,12 @@ broadcast       1    *     >1   *     chain
 broadcast       1    2-4   *    256K  star
 broadcast       1    *     *    16K   binomial
 broadcast       2-   *     *    8K    ho_binomial
-broadcast       2-   2-    *    *     ho_chain
+broadcast       2-   *     *    *     ho_chain
 reduce          1    2-4   *    256K  star
 reduce          1    *     *    16K   binomial
 reduce          2-4  1-4   *    4K    star
 reduce          2-   *     *    8K    ho_binomial
-reduce          2-   2-    *    *     ho_chain
+reduce          2-   *     *    *     ho_chain
 *               1    *     *    *     ring
 *               2-   2-    *    *     ho_ring
 *               *    *     *    *     ring

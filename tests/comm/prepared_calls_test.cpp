@@ -138,7 +138,7 @@ TEST_F(Prepared, AnotherTableForgetsWhatWasFound) {
         EXPECT_EQ(sum.output[1], 3.0f);
       }
       EXPECT_EQ(
-          comm(rank).selector().select(sum.call.collective, totalBytes(sum.call, kRanks)).algorithm->name,
+          comm(rank).selector()->select(sum.call.collective, totalBytes(sum.call, kRanks)).algorithm->name,
           std::string(algorithm));
     }
   });

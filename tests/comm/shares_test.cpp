@@ -1,4 +1,4 @@
-// Communicators that learn other shares between two calls.
+// Communicators that learn other rates between two calls.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,15 +35,46 @@ TEST(LaterShares, MakeANewPlan) {
     call.count = input.size();
     call.type = DataType::kFloat64;
     for (const size_t reducer : {0, 1, 2, 1}) {
-      std::vector<int32_t> parts(kGroups);
-      parts[reducer] = Shares::kWhole;
       Choices choices = comm.choices();
-      choices.shares = Shares(std::move(parts));
+      choices.rates.assign(kGroups, 0.01);
+      choices.rates[reducer] = 1;  // so that it reduces everything
       comm.choose(std::move(choices));
       ASSERT_TRUE(comm.run(call).ok());
       ASSERT_EQ(std::count(output.begin(), output.end(), kSumAtGroup[reducer]),
                 static_cast<std::ptrdiff_t>(output.size()))
           << "reduced by group " << reducer << ": " << output[0];
+    }
+    EXPECT_TRUE(comm.leave().ok());
+  });
+}
+
+// The slowest group of the tree changes, and so do the links that it needs.
+TEST(LaterRates, MakeANewTree) {
+  const std::unique_ptr<RootService> root = rootOfThisMachine();
+  const auto ranks = makeRanks(kGroups, *root, [&](CommunicatorOptions& options) {
+    options.config.group = std::to_string(options.rank);
+  });
+  ASSERT_FALSE(HasFailure());
+  onEveryRank(kGroups, [&](int rank) {
+    Communicator& comm = *ranks[static_cast<size_t>(rank)];
+    std::vector<int32_t> values(40'000);
+    Call call;
+    call.collective = Collective::kBroadcast;
+    call.input = call.output = reinterpret_cast<std::byte*>(values.data());
+    call.count = values.size();
+    call.type = DataType::kInt32;
+    for (const int slow : {1, 2, 0, 1}) {
+      Choices choices = comm.choices();
+      choices.rates.assign(kGroups, 1);
+      choices.rates[static_cast<size_t>(slow)] = 0.5;
+      comm.choose(std::move(choices));
+      EXPECT_EQ(comm.selector()->select(call.collective, 160'000).shape.by_speed.back(), slow);
+      for (call.root = 0; call.root < kGroups; ++call.root) {
+        const int32_t value = 10 * slow + call.root + 1;
+        std::fill(values.begin(), values.end(), rank == call.root ? value : 0);
+        ASSERT_TRUE(comm.run(call).ok());
+        ASSERT_EQ(std::count(values.begin(), values.end(), value), std::ssize(values));
+      }
     }
     EXPECT_TRUE(comm.leave().ok());
   });

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "selection/group_shares.h"
+
 namespace horing {
 namespace {
 
@@ -187,8 +189,9 @@ TEST(Selector, FollowsTheRatesOfLinksInLargeAllReduces) {
   const Config config = configWith("auto");
   const GroupMap map = GroupMap::blocks(3, 2);
   const SelectionTable table = tableOf("* * * * 10 direct\n* * * * * ho_ring");
-  const Shares shares({Shares::kWhole / 2, 0, Shares::kWhole / 2});
-  const Selector selector({.config = config, .map = map, .table = table, .shares = shares});
+  const std::vector<double> rates{100, 40, 100};
+  const Shares shares = sharesByRate(rates);
+  const Selector selector({.config = config, .map = map, .table = table, .rates = rates});
   EXPECT_EQ(chosen(selector, Collective::kAllReduce, 10), "direct");
   EXPECT_EQ(chosen(selector, Collective::kAllReduce, 11), "ho_ring");
   EXPECT_FALSE(selector.select(Collective::kAllReduce, 11).shape.shares);
@@ -196,8 +199,24 @@ TEST(Selector, FollowsTheRatesOfLinksInLargeAllReduces) {
   EXPECT_EQ(selector.select(Collective::kAllReduce, 256 << 10).shape.shares, shares);
   EXPECT_EQ(chosen(selector, Collective::kAllGather, size_t{1} << 30), "ho_ring");
   const Config forced = configWith("ring");
-  const Selector as_forced({.config = forced, .map = map, .table = table, .shares = shares});
+  const Selector as_forced({.config = forced, .map = map, .table = table, .rates = rates});
   EXPECT_EQ(chosen(as_forced, Collective::kAllReduce, size_t{1} << 30), "ring");
+}
+
+TEST(Selector, PutsSlowGroupsAtTheEndOfTrees) {
+  const Config config = configWith("auto");
+  for (const int members : {1, 2}) {
+    const GroupMap map = GroupMap::blocks(3, members);
+    const std::vector<double> rates{40, 100, 60};
+    const Selector selector({.config = config, .map = map, .rates = rates});
+    for (const Collective collective : {Collective::kBroadcast, Collective::kReduce})
+      for (const size_t bytes : {size_t{5000}, size_t{1} << 24})
+        EXPECT_EQ(selector.select(collective, bytes).shape.by_speed, (std::vector<int32_t>{1, 2, 0}))
+            << collectiveName(collective) << " of " << bytes << ", " << members;
+    EXPECT_TRUE(Selector({.config = config, .map = map})
+                    .select(Collective::kBroadcast, 1 << 24)
+                    .shape.by_speed.empty());
+  }
 }
 
 TEST(Selector, DoesAsItIsForced) {

@@ -76,5 +76,22 @@ TEST(SlowNodes, HoldUpAnAllReduceNoMoreThanTheyMust) {
     }
 }
 
+// `binomial` on nodes of one rank is the tree of `ho_binomial` by number: there node 4 sends the vector on twice. A chain takes as long either
+// way, since the slow node has to receive the vector, but by number its successors wait for it.
+TEST(SlowNodes, AreLeavesOfTrees) {
+  for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
+    const auto timeOf = [&](const char* algorithm) {
+      Question question = questionOf(algorithm, collective, 64 << 20);
+      question.machine.setNodes(std::vector<int32_t>(8, 1));
+      question.machine.setRates(std::vector<double>{12.5, 12.5, 12.5, 12.5, 3.125, 12.5, 12.5, 12.5});
+      return static_cast<double>(predictionOf(question).result.time);
+    };
+    constexpr double kLeastPs = (64 << 20) / 3.125 * 1000;
+    EXPECT_GE(timeOf("binomial"), 1.9 * kLeastPs) << collectiveName(collective);
+    EXPECT_LE(timeOf("ho_binomial"), 1.1 * kLeastPs) << collectiveName(collective);
+    EXPECT_LE(timeOf("ho_chain"), 1.1 * kLeastPs) << collectiveName(collective);
+  }
+}
+
 }  // namespace
 }  // namespace horing

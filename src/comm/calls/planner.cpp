@@ -75,19 +75,20 @@ PlannedOperation* Planner::find(Collective collective, const Selection& selectio
   const auto& by_root = entries_[entryOf(collective, selection)];
   const size_t at = hasRoot(collective) ? static_cast<size_t>(root) : 0;
   PlannedOperation* const entry = by_root.empty() ? nullptr : by_root[at].get();
-  return entry && entry->operation && entry->schedule.shares == selection.shape.shares ? entry : nullptr;
+  return entry && entry->operation && follows(*entry, selection.shape) ? entry : nullptr;
 }
 
 Result<PlannedOperation*> Planner::prepare(Collective collective, const Selection& selection, int root) {
   auto& by_root = entries_[entryOf(collective, selection)];
   if (by_root.empty()) by_root.resize(hasRoot(collective) ? static_cast<size_t>(map_.ranks()) : 1);
   std::unique_ptr<PlannedOperation>& entry = by_root[hasRoot(collective) ? static_cast<size_t>(root) : 0];
-  if (entry && entry->schedule.shares == selection.shape.shares) return entry.get();
+  if (entry && follows(*entry, selection.shape)) return entry.get();
   const int32_t root_position = hasRoot(collective) ? map_.positionOfRank(root) : 0;
   HORING_TRY(prove(collective, selection, root_position));
   auto made = std::make_unique<PlannedOperation>();
   HORING_ASSIGN(made->schedule, buildSchedule(selection.algorithm->name, collective, selection.shape,
                                               map_.positionOfRank(rank_), root_position));
+  made->by_speed = selection.shape.by_speed;
   std::set<int> peers;
   for (const Lane& lane : made->schedule.lanes) {
     for (const int32_t position : sendPeers(lane)) peers.insert(map_.rankOfPosition(position));

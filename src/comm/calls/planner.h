@@ -16,9 +16,10 @@ namespace horing {
 // A plan with its operation and what it needs to be driven. One operation at a time.
 struct PlannedOperation {
   Schedule schedule;
-  LinkSet links;               // to its peers
-  uint32_t transports = 0;     // bits, see Connector
-  std::unique_ptr<Plan> plan;  // null until the peers are connected
+  std::vector<int32_t> by_speed;  // as in the selection's shape
+  LinkSet links;                  // to its peers
+  uint32_t transports = 0;        // bits, see Connector
+  std::unique_ptr<Plan> plan;     // null until the peers are connected
   std::unique_ptr<HostOperation> operation;
 };
 
@@ -28,9 +29,9 @@ class Planner {
   // `cores`: the cores that all ranks of this machine may use together.
   Planner(const Config& config, const GroupMap& map, int rank, Connector& connector, int32_t cores);
 
-  // The cached operation for this collective, algorithm and root (a rank; 0 if the collective has none). The first call, or one with other
-  // shares than the cached operation, builds and proves the schedule and begins the links to its peers; when the links are up, bind()
-  // completes the operation. All selections in use at a time have the same shares: an operation with other shares is destroyed.
+  // The cached operation for this collective, algorithm and root (a rank; 0 if the collective has none). The first call, or one whose shape
+  // follows other rates than the cached operation, builds and proves the schedule and begins the links to its peers; when the links are up,
+  // bind() completes the operation. All selections in use at a time follow the same rates: an operation for others is destroyed.
   Result<PlannedOperation*> prepare(Collective collective, const Selection& selection, int root);
   // The cached operation if it is complete; else null.
   PlannedOperation* find(Collective collective, const Selection& selection, int root) const;
@@ -39,6 +40,10 @@ class Planner {
   uint64_t memoryBytes() const;
 
  private:
+  // Whether it was made for the rates that this shape follows.
+  static bool follows(const PlannedOperation& planned, const Shape& shape) {
+    return planned.schedule.shares == shape.shares && planned.by_speed == shape.by_speed;
+  }
   PlanSettings settings();
   size_t entryOf(Collective collective, const Selection& selection) const;
   Status prove(Collective collective, const Selection& selection, int32_t root_position) const;

@@ -96,8 +96,8 @@ Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
 // Ranks of other processes wait here for each other, so they must know this rank's call by then.
 Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t launch) {
   const size_t bytes = totalBytes(call, membership_.ranks());
-  const Selection& selection =
-      team_->selectionFor(call, communicator_.selector().select(call.collective, bytes));
+  const std::shared_ptr<const Selector> selector = communicator_.selector();
+  const Selection& selection = team_->selectionFor(call, selector->select(call.collective, bytes));
   const auto plans = team_->plans(call.collective, selection, call.root);
   // Sticky: the ranks waited for different calls.
   if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));

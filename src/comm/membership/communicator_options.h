@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "control/unique_id.h"
-#include "selection/group_shares.h"
 #include "sim/machine_model.h"
 
 namespace horing {
@@ -48,7 +48,7 @@ struct CommunicatorOptions {
   // The parent's cost model of the machine, if it has one; the same on all ranks. Nothing: HORING_CALIBRATE decides.
   std::optional<MachineModel> machine;
   // For a communicator that is made again with the same ranks in the same groups: as in Choices.
-  Shares shares{};
+  std::vector<double> rates{};
   // Made from another communicator: only the first communicator of a job measures if nothing is cached (HORING_CALIBRATE=auto).
   bool is_child = false;
   // Set by any thread: the communicator, or its initialisation, then ends with an error. Null: the communicator makes its own flag.

@@ -272,7 +272,7 @@ Result<double> Measurement::handlingTime(const Peers& peers, size_t bytes) {
 
 // The median time the second rank of a pair takes to answer: without a pause, or after it has waited so long that it has blocked.
 Result<double> Measurement::answerTime(const Peers& pair, bool lets_block) {
-  const WaitPolicy& policy = communicator_.choices().wait;
+  const WaitPolicy policy = communicator_.choices().wait;
   const int pause_ms = lets_block ? static_cast<int>((policy.spin_ns + policy.yield_ns) / 1'000'000) + 2 : 0;
   const bool asks = pair.to > me_;
   std::array<double, kAnswers> times{};
@@ -357,7 +357,7 @@ void Measurement::describeMachine(MachineReadings& readings) const {
   readings.members = map_.largestGroup();
   readings.large_bytes = effort_.large_bytes;
   readings.near_bytes = kNearBytes;
-  const WaitPolicy& policy = communicator_.choices().wait;
+  const WaitPolicy policy = communicator_.choices().wait;
   readings.patience_us = static_cast<double>(policy.spin_ns + policy.yield_ns) / 1000;
   const auto kernels = membership_.placement().kernels();
   int32_t least_cores = INT32_MAX;

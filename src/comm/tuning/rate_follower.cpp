@@ -10,8 +10,7 @@ namespace horing {
 
 void chooseByRates(Communicator& communicator, std::span<const double> rates) {
   Choices choices = communicator.choices();
-  choices.shares = sharesByRate(rates);
-  if (choices.shares == communicator.choices().shares) return;
+  choices.rates.assign(rates.begin(), rates.end());
   communicator.choose(std::move(choices));
 }
 
@@ -39,7 +38,7 @@ Status RateFollower::measureAgain() {
           "tuning",
           "the speed of groups' links has changed, and large all-reduces follow it (%s) from "
           "the next one on; by group:%s",
-          communicator_.choices().shares ? kUnequalAlgorithm : "as if all were equal",
+          differ(followed_) ? kUnequalAlgorithm : "as if all were equal",
           ratesText(measured.by_group).c_str());
   }
   watch_.measured(measured.took_ns, changed, differ(followed_));

@@ -88,20 +88,23 @@ Status Tuning::learnMachine() {
   return {};
 }
 
-// Not for reproducible reductions, nor where a table decides, nor for children, which got their parent's machine, nor for a communicator
-// that is made again and got its shares. Kernels run no shares, so that ranks with GPUs would lose HO-Ring.
+// Not for reproducible reductions, nor where a table decides, nor for children, which got their parent's machine. A communicator that is made
+// again got its rates, too. Kernels run no shares, so that ranks with GPUs would lose HO-Ring.
 Status Tuning::learnRates() {
   const CommunicatorOptions& options = membership_.options();
   if (membership_.placement().map().groups() > kMostUnequalGroups) return {};
-  if (config_.reproducible || config_.selection != kSelectionAuto || options.machine || options.shares)
-    return {};
+  GroupRates measured{options.rates};
+  const bool is_child = options.machine && measured.by_group.empty();
+  if (config_.reproducible || config_.selection != kSelectionAuto || is_child) return {};
   const std::span<const HostIdentity> ranks = membership_.placement().identities();
   if (std::any_of(ranks.begin(), ranks.end(), [](const HostIdentity& rank) { return rank.gpu.has_value(); }))
     return {};
-  HORING_ASSIGN(const GroupRates measured, measureGroupRates(communicator_));
+  if (measured.by_group.empty()) {
+    HORING_ASSIGN(measured, measureGroupRates(communicator_));
+  }
   if (measured.by_group.empty()) return {};
   chooseByRates(communicator_, withoutNoise(measured.by_group));
-  if (isFirst() && communicator_.choices().shares)
+  if (isFirst() && differ(communicator_.choices().rates))
     membership_.log().info(
         "init", "the links of groups differ in speed, large all-reduces follow it (ho_shares); by group:%s",
         ratesText(measured.by_group).c_str());

@@ -15,9 +15,9 @@ namespace horing {
 namespace {
 
 constexpr int kGroups = 3;
-constexpr size_t kBytes = 16 << 20;
-constexpr int64_t kCallNs = 250'000'000;
-constexpr double kMeasuringNs = 150e6;
+constexpr size_t kCallBytes = 16 << 20;
+constexpr int64_t kOneCallNs = 250'000'000;
+constexpr double kMeasurementNs = 150e6;
 const std::vector<double> kEqual(kGroups, 100), kOneSlow{100, 100, 40};
 
 class RateFollowing : public testing::Test {
@@ -29,8 +29,8 @@ class RateFollowing : public testing::Test {
     ASSERT_FALSE(HasFailure());
   }
   Communicator& at(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
-  static std::string algorithmOf(const Communicator& comm, size_t bytes = kBytes) {
-    return comm.selector().select(Collective::kAllReduce, bytes).algorithm->name;
+  static std::string algorithmOf(const Communicator& comm, size_t bytes = kCallBytes) {
+    return comm.selector()->select(Collective::kAllReduce, bytes).algorithm->name;
   }
 
   std::unique_ptr<RootService> root_ = rootOfThisMachine();
@@ -44,15 +44,15 @@ TEST_F(RateFollowing, ChangesThePlanOfAllRanksAtTheSameCall) {
   onEveryRank(kGroups, [&](int rank) {
     const std::string equally = algorithmOf(at(rank));
     std::vector<double> now = kEqual;
-    int64_t call_ns = kCallNs;
-    RateFollower follower(at(rank), {kEqual, kMeasuringNs}, [&](Communicator&) -> Result<GroupRates> {
+    int64_t call_ns = kOneCallNs;
+    RateFollower follower(at(rank), {kEqual, kMeasurementNs}, [&](Communicator&) -> Result<GroupRates> {
       ++measurements[static_cast<size_t>(rank)];
-      return GroupRates{now, kMeasuringNs};
+      return GroupRates{now, kMeasurementNs};
     });
     for (int i = 0; i < 60; ++i) {
       if (i == 20) now = kOneSlow, call_ns *= 2;
       if (i == 40) now = kEqual, call_ns /= 2;
-      ASSERT_TRUE(follower.ended(kBytes, i % kGroups == rank ? call_ns : 4 * call_ns).ok());
+      ASSERT_TRUE(follower.ended(kCallBytes, i % kGroups == rank ? call_ns : 4 * call_ns).ok());
       const std::string name = algorithmOf(at(rank));
       algorithms[static_cast<size_t>(rank)].push_back(name == equally ? "equal" : name);
     }
@@ -66,12 +66,12 @@ TEST_F(RateFollowing, ChangesThePlanOfAllRanksAtTheSameCall) {
 
 TEST_F(RateFollowing, ReportsAMeasurementThatFails) {
   onEveryRank(kGroups, [&](int rank) {
-    RateFollower follower(at(rank), {kEqual, kMeasuringNs}, [](Communicator&) -> Result<GroupRates> {
+    RateFollower follower(at(rank), {kEqual, kMeasurementNs}, [](Communicator&) -> Result<GroupRates> {
       return makeStatus(Code::kRemoteError, "made up");
     });
     Status status;
     for (int i = 0; i < 20 && status.ok(); ++i)
-      status = follower.ended(kBytes, i < 10 ? kCallNs : 2 * kCallNs);
+      status = follower.ended(kCallBytes, i < 10 ? kOneCallNs : 2 * kOneCallNs);
     EXPECT_EQ(status.message(), "made up");
     EXPECT_TRUE(at(rank).leave().ok());
   });
