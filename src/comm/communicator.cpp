@@ -43,12 +43,12 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::run(const Call& call) {
-  if (!after_calls_ || call.collective != Collective::kAllReduce) return runOne(call);
+  if (!choices_.after_calls || call.collective != Collective::kAllReduce) return runOne(call);
   const size_t bytes = totalBytes(call, membership_->ranks());
   if (bytes < kLeastUnequalBytes) return runOne(call);
   const int64_t begun_ns = clock_.nowNs();
   HORING_TRY(runOne(call));
-  return after_calls_->ended(bytes, clock_.nowNs() - begun_ns);
+  return choices_.after_calls->ended(bytes, clock_.nowNs() - begun_ns);
 }
 
 Status Communicator::runOne(const Call& call) {
@@ -255,8 +255,8 @@ Status Communicator::finalize() {
 
 void Communicator::noteMemory() const {
   memory_bytes_ = connector_->memoryBytes() + planner_->memoryBytes() +
-                  untagged_messages_->operation().memoryBytes() + messages_beside_->operation().memoryBytes() +
-                  messages_apart_->operation().memoryBytes();
+                  untagged_messages_->operation().memoryBytes() +
+                  messages_beside_->operation().memoryBytes() + messages_apart_->operation().memoryBytes();
 }
 
 uint64_t Communicator::memoryBytes() const {

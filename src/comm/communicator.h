@@ -28,6 +28,14 @@
 
 namespace horing {
 
+// Hears of the all-reduces for which rates of groups count (kLeastUnequalBytes). It may use the communicator, also to change its choices.
+class AfterCalls {
+ public:
+  virtual ~AfterCalls() = default;
+  // Such a call has ended well. An error becomes the call's.
+  virtual Status ended(size_t bytes, int64_t took_ns) = 0;
+};
+
 // How a communicator chooses algorithms, and how it waits. Equal on all ranks, except the waiting.
 struct Choices {
   SelectionTable table;
@@ -35,15 +43,8 @@ struct Choices {
   std::string found_at{};
   std::optional<MachineModel> machine;  // the cost model of the machine, if it was measured
   WaitPolicy wait;
-  std::vector<double> rates = {};  // as SelectionGround::rates
-};
-
-// Hears of the all-reduces for which rates of groups count (kLeastUnequalBytes). It may use the communicator, also to change its choices.
-class AfterCalls {
- public:
-  virtual ~AfterCalls() = default;
-  // Such a call has ended well. An error becomes the call's.
-  virtual Status ended(size_t bytes, int64_t took_ns) = 0;
+  std::vector<double> rates = {};                // as SelectionGround::rates
+  std::shared_ptr<AfterCalls> after_calls = {};  // null: nobody
 };
 
 // A resource. Used by one thread at a time, except membership() and functions marked "Any thread".
@@ -90,8 +91,6 @@ class Communicator {
   // The timeout of an operation: HORING_TIMEOUT_MS, or a later setting. Any thread.
   int64_t timeoutMs() const { return timeout_ms_.load(std::memory_order_relaxed); }
   void setTimeoutMs(int64_t timeout_ms) { timeout_ms_.store(timeout_ms, std::memory_order_relaxed); }
-  // While no call runs, on all ranks.
-  void setAfterCalls(std::unique_ptr<AfterCalls> after_calls) { after_calls_ = std::move(after_calls); }
   // Replaces the choices. Not while a call runs; with the same table on every rank.
   void choose(Choices choices);
   // Any thread. A call may change them (AfterCalls).
@@ -144,11 +143,11 @@ class Communicator {
   std::unique_ptr<Progress> progress_;
   std::optional<Messages> messages_;
   std::optional<RegisteredWindows> windows_;
-  mutable std::mutex choices_mutex_;  // for threads that are not inside; the one that is alone changes the choices
+  mutable std::mutex
+      choices_mutex_;  // for threads that are not inside; the one that is alone changes the choices
   Choices choices_;
   std::shared_ptr<const Selector> selector_;
   PreparedCalls prepared_;
-  std::unique_ptr<AfterCalls> after_calls_;  // null: nobody
   std::atomic<int64_t> timeout_ms_{0};
   uint64_t sequence_ = 0;
   mutable std::atomic<uint64_t> memory_bytes_{0};

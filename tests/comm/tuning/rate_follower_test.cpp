@@ -93,7 +93,9 @@ class Heard final : public AfterCalls {
 TEST_F(RateFollowing, HearsOfLargeAllReducesOnly) {
   onEveryRank(kGroups, [&](int rank) {
     std::vector<size_t> heard;
-    at(rank).setAfterCalls(std::make_unique<Heard>(heard));
+    Choices choices = at(rank).choices();
+    choices.after_calls = std::make_shared<Heard>(heard);
+    at(rank).choose(std::move(choices));
     std::vector<double> input(40'000), output(input.size() * kGroups);
     Call call;
     call.input = reinterpret_cast<const std::byte*>(input.data());
