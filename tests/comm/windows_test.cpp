@@ -9,19 +9,20 @@
 namespace horing {
 namespace {
 
-constexpr int kRanks = 3;
+constexpr int kWindowRanks = 3;
 
-class Windows3 : public testing::Test {
+class Windows3 : public ::testing::Test {
  protected:
   ~Windows3() override {
-    onEveryRank(kRanks, [this](int rank) { EXPECT_TRUE(!comms_[at(rank)] || comm(rank).leave().ok()); });
+    onEveryRank(kWindowRanks,
+                [this](int rank) { EXPECT_TRUE(!comms_[at(rank)] || comm(rank).leave().ok()); });
   }
   static size_t at(int rank) { return static_cast<size_t>(rank); }
   Communicator& comm(int rank) { return *comms_[at(rank)]; }
   // Every rank registers its memory; `without`: the rank whose memory cannot serve. Returns what rank 0 got.
   void* open(int without = -1) {
-    std::array<void*, kRanks> handles{};
-    onEveryRank(kRanks, [&](int rank) {
+    std::array<void*, kWindowRanks> handles{};
+    onEveryRank(kWindowRanks, [&](int rank) {
       std::byte* const memory = rank == without ? nullptr : memory_[at(rank)].data();
       const Result<void*> opened = comm(rank).windows().open(memory, memory_[at(rank)].size());
       ASSERT_TRUE(opened.ok()) << opened.status().toString();
@@ -32,23 +33,24 @@ class Windows3 : public testing::Test {
   }
   std::vector<uint64_t> memory() {
     std::vector<uint64_t> bytes;
-    for (int rank = 0; rank < kRanks; ++rank) bytes.push_back(comm(rank).memoryBytes());
+    for (int rank = 0; rank < kWindowRanks; ++rank) bytes.push_back(comm(rank).memoryBytes());
     return bytes;
   }
 
   std::unique_ptr<RootService> root_ = rootOfThisMachine();
-  std::vector<std::unique_ptr<Communicator>> comms_ = makeRanks(kRanks, *root_, [](CommunicatorOptions&) {});
-  std::array<std::vector<std::byte>, kRanks> memory_{std::vector<std::byte>(8), std::vector<std::byte>(16),
-                                                     std::vector<std::byte>(24)};
+  std::vector<std::unique_ptr<Communicator>> comms_ =
+      makeRanks(kWindowRanks, *root_, [](CommunicatorOptions&) {});
+  std::array<std::vector<std::byte>, kWindowRanks> memory_{
+      std::vector<std::byte>(8), std::vector<std::byte>(16), std::vector<std::byte>(24)};
 };
 
 TEST_F(Windows3, AWindowThatOneRankCannotServeConnectsNobody) {
   const std::vector<uint64_t> before = memory();
-  for (int without = 0; without < kRanks; ++without) EXPECT_EQ(open(without), nullptr);
+  for (int without = 0; without < kWindowRanks; ++without) EXPECT_EQ(open(without), nullptr);
   EXPECT_EQ(memory(), before);
   // A handle is not given for it, and the next window has its own number.
   ASSERT_NE(open(), nullptr);
-  for (int rank = 0; rank < kRanks; ++rank) EXPECT_GT(memory()[at(rank)], before[at(rank)]) << rank;
+  for (int rank = 0; rank < kWindowRanks; ++rank) EXPECT_GT(memory()[at(rank)], before[at(rank)]) << rank;
 }
 
 TEST_F(Windows3, EveryRankKnowsAllSizes) {
@@ -63,8 +65,8 @@ TEST_F(Windows3, EveryRankKnowsAllSizes) {
 
 // Rank 1 has been left out of a registration.
 TEST_F(Windows3, RanksThatRegisterDifferentWindowsAreTold) {
-  std::array<Status, kRanks> ends;
-  onEveryRank(kRanks, [&](int rank) {
+  std::array<Status, kWindowRanks> ends;
+  onEveryRank(kWindowRanks, [&](int rank) {
     std::vector<std::byte>& memory = memory_[at(rank)];
     if (rank == 1) {
       const auto gathered = comm(rank).allGather({});
