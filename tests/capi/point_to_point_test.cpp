@@ -40,6 +40,28 @@ TEST_P(PointToPoint, EveryPairExchangesBesideCollectives) {
   });
 }
 
+// Each rank forwards in the same group what it receives, as rings of programs for NCCL do.
+TEST_P(PointToPoint, AGroupForwardsWhatItReceives) {
+  onEveryRank(ranks(), [&](int rank) {
+    const int next = (rank + 1) % ranks(), previous = (rank + ranks() - 1) % ranks();
+    for (const size_t count : {size_t{3}, size_t{100'000}}) {
+      std::vector<std::vector<int32_t>> parts(static_cast<size_t>(ranks()), std::vector<int32_t>(count, -1));
+      const auto part = [&](int owner) {
+        return parts[static_cast<size_t>((owner + ranks()) % ranks())].data();
+      };
+      parts[static_cast<size_t>(rank)] = numbers(count, rank);
+      ASSERT_HORING(horingGroupStart());
+      for (int step = 0; step + 1 < ranks(); ++step) {
+        ASSERT_HORING(horingSend(part(rank - step), count, horingInt32, next, comm(rank), nullptr));
+        ASSERT_HORING(horingRecv(part(rank - step - 1), count, horingInt32, previous, comm(rank), nullptr));
+      }
+      ASSERT_HORING(horingGroupEnd());
+      for (int owner = 0; owner < ranks(); ++owner)
+        ASSERT_EQ(parts[static_cast<size_t>(owner)], numbers(count, owner)) << "of rank " << owner;
+    }
+  });
+}
+
 TEST_P(PointToPoint, AChainNeedsNoGroup) {
   onEveryRank(ranks(), [&](int rank) {
     int32_t token = rank == 0 ? 42 : 0;

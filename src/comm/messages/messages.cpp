@@ -1,11 +1,18 @@
 #include "comm/messages/messages.h"
 
+#include <vector>
+
 #include "base/no_memory.h"
+#include "comm/messages/rounds.h"
 
 namespace horing {
 
 Status Messages::exchange(std::span<const Transfer> transfers) {
-  return exchangeOver(transfers.front().goesBeside() ? parts_.beside : parts_.untagged, transfers);
+  if (transfers.front().goesBeside()) return exchangeOver(parts_.beside, transfers);
+  const std::vector<std::vector<Transfer>> rounds = roundsOf(transfers);
+  if (rounds.empty()) return exchangeOver(parts_.untagged, transfers);
+  for (const std::vector<Transfer>& round : rounds) HORING_TRY(exchangeOver(parts_.untagged, round));
+  return {};
 }
 
 Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> transfers) {
