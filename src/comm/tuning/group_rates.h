@@ -18,7 +18,7 @@ struct GroupRates {
 
 // Collective; nothing else may run on the communicator. Groups meet in pairs, all at once, several times with different partners: a pair is
 // as fast as its slower group, so the fastest meeting counts. Takes some 0.2 s from 100 Mbit/s on, and longer over slower links. Messages of
-// the program are not disturbed (Communicator::exchangeApart). Errors: the communicator's.
+// the program are not disturbed (Messages::exchangeApart). Errors: the communicator's.
 Result<GroupRates> measureGroupRates(Communicator& communicator);
 
 // " 100 % 98 % 40 %", by group; 100 % is the fastest.

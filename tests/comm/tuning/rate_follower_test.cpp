@@ -121,7 +121,7 @@ TEST_F(RateFollowing, LeavesMessagesOfTheProgramAlone) {
       auto* const bytes = reinterpret_cast<std::byte*>(&number);
       const Transfer transfer{
           .direction = direction, .peer = peer, .input = bytes, .output = bytes, .bytes = sizeof number};
-      EXPECT_TRUE(at(rank).exchange({&transfer, 1}).ok());
+      EXPECT_TRUE(at(rank).messages().exchange({&transfer, 1}).ok());
     };
     // The first message makes the link, which needs both.
     for (int i = 0; i < 2; ++i) {
