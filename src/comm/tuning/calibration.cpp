@@ -385,7 +385,8 @@ Result<Calibration> calibrate(Communicator& communicator, CalibrationEffort effo
 }
 
 Result<std::vector<double>> numbersOfAll(Communicator& communicator, double mine) {
-  HORING_ASSIGN(const auto all, communicator.allGather(std::as_bytes(std::span(&mine, 1))));
+  HORING_ASSIGN(const auto all,
+                communicator.allGather(std::as_bytes(std::span(&mine, 1)), "a measurement of the machine"));
   std::vector<double> numbers(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].size() != sizeof mine)
