@@ -312,9 +312,9 @@ HORING_API horingResult_t horingParoReduceGrads(horingParo_t paro, int bucket);
 
 /* As horingParoOpenGrads, a copy of these gradients, and horingParoReduceGrads, with fewer passes over memory: gradients
  * that each rank keeps whole are added up from where they are. `grads[i]` are those of the bucket's i-th parameter, in the
- * order of the parameters: all of its elements, of the bucket's gradType; NULL: zeros. They have been read on return.
- * Errors: horingInvalidArgument (NULL, a `numGrads` other than the number of the bucket's parameters), and those of the
- * two calls. */
+ * order of the parameters: all of its elements, of the bucket's gradType, not in memory of this client; NULL: zeros. They
+ * have been read on return. Errors: horingInvalidArgument (NULL, a `numGrads` other than the number of the bucket's
+ * parameters), and those of the two calls. */
 HORING_API horingResult_t horingParoReduceGradsOf(horingParo_t paro, int bucket, const void* const* grads,
                                                   size_t numGrads);
 

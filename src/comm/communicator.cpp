@@ -43,18 +43,26 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::run(const Call& call) {
-  if (!choices_.after_calls || call.collective != Collective::kAllReduce) return runOne(call);
-  const size_t bytes = totalBytes(call, membership_->ranks());
-  if (bytes < kLeastUnequalBytes) return runOne(call);
-  const int64_t begun_ns = clock_.nowNs();
-  HORING_TRY(runOne(call));
-  return choices_.after_calls->ended(bytes, clock_.nowNs() - begun_ns);
-}
-
-Status Communicator::runOne(const Call& call) {
   const ExclusiveUse exclusive = guard_->enter();
   if (!exclusive.owns()) return guard_->occupied();
   HORING_TRY(guard_->mayBegin());
+  const std::shared_ptr<AfterCalls>& after_calls = choices_.after_calls;
+  const bool hears = after_calls && call.collective == Collective::kAllReduce &&
+                     totalBytes(call, membership_->ranks()) >= kLeastUnequalBytes;
+  return hears ? runAndTell(call, after_calls) : runInside(call);
+}
+
+Status Communicator::runAndTell(const Call& call, std::shared_ptr<AfterCalls> after_calls) {
+  const int64_t begun_ns = clock_.nowNs();
+  HORING_TRY(runInside(call));
+  const int64_t took_ns = clock_.nowNs() - begun_ns;
+  const Guard::Within within(*guard_);
+  const Status after =
+      withoutExceptions([&] { return after_calls->ended(totalBytes(call, membership_->ranks()), took_ns); });
+  return after.ok() ? after : guard_->fail(after);
+}
+
+Status Communicator::runInside(const Call& call) {
   PreparedCall* prepared = prepared_.find(call);
   if (!prepared) {
     HORING_ASSIGN(prepared, prepare(call));
@@ -198,7 +206,8 @@ Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<co
   const ExclusiveUse exclusive = guard_->enter();
   if (!exclusive.owns()) return guard_->occupied();
   HORING_TRY(guard_->mayBegin());
-  auto gathered = guard_->allGather(mine, membership_->config().init_timeout_ms, what);
+  const int64_t timeout_ms = guard_->isWithin() ? timeoutMs() : membership_->config().init_timeout_ms;
+  auto gathered = guard_->allGather(mine, timeout_ms, what);
   if (!gathered.ok()) return guard_->fail(gathered.status());
   return gathered;
 }

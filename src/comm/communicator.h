@@ -32,7 +32,7 @@ namespace horing {
 class AfterCalls {
  public:
   virtual ~AfterCalls() = default;
-  // Such a call has ended well. An error becomes the call's.
+  // Such a call has ended well, on this rank. What it calls is a part of the call, with its timeout; an error becomes the call's, and sticks.
   virtual Status ended(size_t bytes, int64_t took_ns) = 0;
 };
 
@@ -114,7 +114,8 @@ class Communicator {
     uint64_t sequence;
     Deadline deadline;
   };
-  Status runOne(const Call& call);
+  Status runInside(const Call& call);
+  Status runAndTell(const Call& call, std::shared_ptr<AfterCalls> after_calls);
   // Errors: kInvalidArgument, as for findBufferRules().
   Result<PreparedCall*> prepare(const CallSpec& spec);
   // runPlanned: by a plan over links. runOnPeerBuffers: by a plan that accesses buffers of peers. askPeersAndRun: on peer buffers if all
@@ -143,8 +144,8 @@ class Communicator {
   std::unique_ptr<Progress> progress_;
   std::optional<Messages> messages_;
   std::optional<RegisteredWindows> windows_;
-  mutable std::mutex
-      choices_mutex_;  // for threads that are not inside; the one that is alone changes the choices
+  // Other threads read the choices and the selector; the thread that is inside writes them.
+  mutable std::mutex choices_mutex_;
   Choices choices_;
   std::shared_ptr<const Selector> selector_;
   PreparedCalls prepared_;

@@ -178,17 +178,17 @@ void Communicator::makeMessages() {
                                             .links_made = note});
 }
 
-// Requires that each rank is a process: a peer thread's access to an output cannot be revoked.
 void Communicator::choose(Choices choices) {
   const Placement& placement = membership_->placement();
-  auto selector =
-      std::make_shared<const Selector>(SelectionGround{.config = membership_->config(),
-                                                       .map = placement.map(),
-                                                       .table = choices.table,
-                                                       .shares_memory = membership_->sharesMemory(),
-                                                       .writes_memory = placement.areAllProcesses(),
-                                                       .ranks_per_core = placement.shape().ranks_per_core,
-                                                       .rates = choices.rates});
+  auto selector = std::make_shared<const Selector>(
+      SelectionGround{.config = membership_->config(),
+                      .map = placement.map(),
+                      .table = choices.table,
+                      .shares_memory = membership_->sharesMemory(),
+                      // A peer thread's access to an output cannot be revoked.
+                      .writes_memory = placement.areAllProcesses(),
+                      .ranks_per_core = placement.shape().ranks_per_core,
+                      .rates = choices.rates});
   prepared_.clear();
   {
     const std::lock_guard lock(choices_mutex_);

@@ -24,8 +24,11 @@ class ExclusiveUse {
     }
     owns_ = true;
   }
+  // A part of the use that this thread has.
+  struct Within {};
+  ExclusiveUse(std::atomic<Use>& use, Within) : use_(use), owns_(true), releases_(false) {}
   ~ExclusiveUse() {
-    if (owns_) use_.store(Use::kNone, std::memory_order_release);
+    if (owns_ && releases_) use_.store(Use::kNone, std::memory_order_release);
   }
   ExclusiveUse(const ExclusiveUse&) = delete;
   ExclusiveUse& operator=(const ExclusiveUse&) = delete;
@@ -35,7 +38,7 @@ class ExclusiveUse {
 
  private:
   std::atomic<Use>& use_;
-  bool owns_ = false;
+  bool owns_ = false, releases_ = true;
 };
 
 // The part of a call that waits for the rendezvous. Meanwhile other threads may take it as kLook, and so drive the messages that

@@ -37,7 +37,26 @@ class Guard {
         watchdog_(parts.records.calls(), parts.control, parts.clock, parts.log, parts.aborted) {}
 
   // Enters for a call, or for progress between calls; check owns() of the result.
-  ExclusiveUse enter(Use use = Use::kCall) const { return ExclusiveUse(use_, use); }
+  ExclusiveUse enter(Use use = Use::kCall) const {
+    return isWithin() ? ExclusiveUse(use_, ExclusiveUse::Within()) : ExclusiveUse(use_, use);
+  }
+  // In a call: while it lives, what this thread calls is a part of that call.
+  class Within {
+   public:
+    explicit Within(Guard& guard) : guard_(guard) {
+      guard_.within_.store(thisThread(), std::memory_order_relaxed);
+    }
+    ~Within() { guard_.within_.store(nullptr, std::memory_order_relaxed); }
+    Within(const Within&) = delete;
+    Within& operator=(const Within&) = delete;
+
+   private:
+    Guard& guard_;
+  };
+  bool isWithin() const {
+    const void* const thread = within_.load(std::memory_order_relaxed);
+    return thread && thread == thisThread();
+  }
   // The error for a result that does not own the communicator.
   Status occupied() const;
   // Call it first in a call.
@@ -80,12 +99,18 @@ class Guard {
   CallLog& calls() { return parts_.records.calls(); }
 
  private:
+  // An address of its own for each thread.
+  static const void* thisThread() {
+    static thread_local const char kThread = 0;
+    return &kThread;
+  }
   Status stick(Status error);
   Status rootCause(Status status) const;
 
   Parts parts_;
   mutable std::atomic<Use> use_{Use::kNone};
-  Status error_;  // sticky; protected by use_, like left_
+  std::atomic<const void*> within_{nullptr};  // the thread that Within is of
+  Status error_;                              // sticky; protected by use_, like left_
   bool left_ = false;
   Watchdog watchdog_;
 };

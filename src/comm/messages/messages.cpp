@@ -8,14 +8,16 @@
 namespace horing {
 
 Status Messages::exchange(std::span<const Transfer> transfers) {
-  if (transfers.front().goesBeside()) return exchangeOver(parts_.beside, transfers);
+  if (transfers.front().goesBeside()) return exchangeOver(parts_.beside, transfers, parts_.timeout_ms);
   const std::vector<std::vector<Transfer>> rounds = roundsOf(transfers);
-  if (rounds.empty()) return exchangeOver(parts_.untagged, transfers);
-  for (const std::vector<Transfer>& round : rounds) HORING_TRY(exchangeOver(parts_.untagged, round));
+  if (rounds.empty()) return exchangeOver(parts_.untagged, transfers, parts_.timeout_ms);
+  for (const std::vector<Transfer>& round : rounds)
+    HORING_TRY(exchangeOver(parts_.untagged, round, parts_.timeout_ms));
   return {};
 }
 
-Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> transfers) {
+Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> transfers,
+                              int64_t timeout_ms) {
   Guard& guard = parts_.guard;
   const ExclusiveUse exclusive = guard.enter();
   if (!exclusive.owns()) return guard.occupied();
@@ -33,7 +35,7 @@ Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> 
       parts_.reach.lend(transports, transfers);
       return parts_.progress.drive({.operation = messages.operation(),
                                     .transports = transports,
-                                    .deadline = Deadline::after(parts_.clock, parts_.timeout_ms)});
+                                    .deadline = Deadline::after(parts_.clock, timeout_ms)});
     });
     parts_.reach.takeBack(!status.ok());
   }

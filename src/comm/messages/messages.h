@@ -37,7 +37,9 @@ class Messages {
   // Runs all sends and receives of a group concurrently. Returns when all receives are complete and all sends are in flight.
   Status exchange(std::span<const Transfer> transfers);
   // The same over links that no message of the program takes, for measurements between calls.
-  Status exchangeApart(std::span<const Transfer> transfers) { return exchangeOver(parts_.apart, transfers); }
+  Status exchangeApart(std::span<const Transfer> transfers, int64_t timeout_ms) {
+    return exchangeOver(parts_.apart, transfers, timeout_ms);
+  }
   // Any thread, once: sets the source of messages with tags, which progress beside other operations. `source` must outlive the operations.
   void setSource(MessageSource& source) { parts_.progress.setMessages(source); }
   // Drives messages with tags alone, until none is in flight or the source wants the thread back. After an error, which sticks, all
@@ -45,7 +47,7 @@ class Messages {
   std::optional<Status> driveTagged();
 
  private:
-  Status exchangeOver(PairMessages& messages, std::span<const Transfer> transfers);
+  Status exchangeOver(PairMessages& messages, std::span<const Transfer> transfers, int64_t timeout_ms);
 
   const Parts parts_;
 };

@@ -23,8 +23,10 @@ constexpr size_t kFirstMeetingBytes = 8;
 
 class RateMeasurement {
  public:
-  explicit RateMeasurement(Communicator& communicator)
+  RateMeasurement(Communicator& communicator, int64_t timeout_ms)
       : communicator_(communicator),
+        // Before the ranks that wait at the rendezvous give up, so that the rank that is waited for is named, and not its partner, too.
+        meeting_timeout_ms_(timeout_ms / 2),
         map_(communicator.membership().placement().map()),
         rank_(communicator.membership().rank()),
         rails_(static_cast<size_t>(map_.smallestGroup())),
@@ -41,6 +43,7 @@ class RateMeasurement {
   double microsecondsSince(int64_t begun) const { return static_cast<double>(clock_.nowNs() - begun) / 1000; }
 
   Communicator& communicator_;
+  const int64_t meeting_timeout_ms_;
   const GroupMap& map_;
   const int rank_;
   const size_t rails_;
@@ -62,7 +65,7 @@ Status RateMeasurement::exchange(int peer, size_t bytes) {
           .direction = Transfer::Direction::kReceive, .peer = peer, .output = input_.data(), .bytes = bytes},
       Transfer{
           .direction = Transfer::Direction::kSend, .peer = peer, .input = output_.data(), .bytes = bytes}};
-  return communicator_.messages().exchangeApart(both);
+  return communicator_.messages().exchangeApart(both, meeting_timeout_ms_);
 }
 
 // Bytes per microsecond of this rank; 0 without a peer. The first exchange makes the link, the second tells what lasts long enough. The end
@@ -133,8 +136,8 @@ std::string ratesText(std::span<const double> rates) {
   return text;
 }
 
-Result<GroupRates> measureGroupRates(Communicator& communicator) {
-  return RateMeasurement(communicator).run();
+Result<GroupRates> measureGroupRates(Communicator& communicator, int64_t timeout_ms) {
+  return RateMeasurement(communicator, timeout_ms).run();
 }
 
 }  // namespace horing

@@ -16,12 +16,15 @@ class RateFollower final : public AfterCalls {
  public:
   using Measure = std::function<Result<GroupRates>(Communicator&)>;
   // `measured`: the rates that the communicator's choices follow. `measure` is collective.
-  RateFollower(Communicator& communicator, const GroupRates& measured, Measure measure = measureGroupRates);
+  RateFollower(Communicator& communicator, const GroupRates& measured, Measure measure = measureWithinCall);
 
   // Collective where a look is due. Errors: the communicator's.
   Status ended(size_t bytes, int64_t took_ns) override;
 
  private:
+  static Result<GroupRates> measureWithinCall(Communicator& communicator) {
+    return measureGroupRates(communicator, communicator.timeoutMs());
+  }
   Status measureAgain();
 
   Communicator& communicator_;

@@ -93,14 +93,14 @@ Status Tuning::learnMachine() {
 Status Tuning::learnRates() {
   const CommunicatorOptions& options = membership_.options();
   if (membership_.placement().map().groups() > kMostUnequalGroups) return {};
-  GroupRates measured{options.rates};
+  GroupRates measured{options.rates, kUsualMeasuringNs};
   const bool is_child = options.machine && measured.by_group.empty();
   if (config_.reproducible || config_.selection != kSelectionAuto || is_child) return {};
   const std::span<const HostIdentity> ranks = membership_.placement().identities();
   if (std::any_of(ranks.begin(), ranks.end(), [](const HostIdentity& rank) { return rank.gpu.has_value(); }))
     return {};
   if (measured.by_group.empty()) {
-    HORING_ASSIGN(measured, measureGroupRates(communicator_));
+    HORING_ASSIGN(measured, measureGroupRates(communicator_, config_.init_timeout_ms));
   }
   if (measured.by_group.empty()) return {};
   chooseByRates(communicator_, withoutNoise(measured.by_group));

@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "../../sanitizer.h"
 #include "../comm_ranks.h"
+#include "comm/tuning/calibration.h"
 #include "selection/selection.h"
 
 namespace horing {
@@ -22,9 +26,11 @@ const std::vector<double> kEqual(kGroups, 100), kOneSlow{100, 100, 40};
 
 class RateFollowing : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { make(); }
+  void make(int64_t init_timeout_ms = 60'000) {
     ranks_ = makeRanks(kGroups, *root_, [&](CommunicatorOptions& options) {
       options.config.group = std::to_string(options.rank);
+      options.config.init_timeout_ms = init_timeout_ms;
     });
     ASSERT_FALSE(HasFailure());
   }
@@ -112,6 +118,46 @@ TEST_F(RateFollowing, HearsOfLargeAllReducesOnly) {
   });
 }
 
+// A rank that comes late to a look has as long as to any operation, and other threads are kept out.
+TEST_F(RateFollowing, LooksAreAPartOfTheCall) {
+  class Late final : public AfterCalls {
+   public:
+    Late(Communicator& communicator, int rank) : communicator_(communicator), rank_(rank) {}
+    Status ended(size_t, int64_t) override {
+      std::thread([&] {
+        EXPECT_EQ(communicator_.allGather({}).status().code(), Code::kInvalidUsage);
+      }).join();
+      if (rank_ == 1) std::this_thread::sleep_for(std::chrono::milliseconds(test::kShortDeadlineMs * 3 / 2));
+      EXPECT_TRUE(numbersOfAll(communicator_, rank_).ok());
+      return rank_ == 2 ? makeStatus(Code::kSystemError, "made up") : Status();
+    }
+
+   private:
+    Communicator& communicator_;
+    const int rank_;
+  };
+  onEveryRank(kGroups, [&](int rank) { EXPECT_TRUE(at(rank).leave().ok()); });
+  root_ = rootOfThisMachine();
+  ASSERT_NO_FATAL_FAILURE(make(test::kShortDeadlineMs));
+  onEveryRank(kGroups, [&](int rank) {
+    Choices choices = at(rank).choices();
+    choices.after_calls = std::make_shared<Late>(at(rank), rank);
+    at(rank).choose(std::move(choices));
+    std::vector<double> data(40'000);
+    Call call;
+    call.input = reinterpret_cast<const std::byte*>(data.data());
+    call.output = reinterpret_cast<std::byte*>(data.data());
+    call.type = DataType::kFloat64;
+    call.collective = Collective::kAllReduce;
+    call.count = data.size();
+    const Status status = at(rank).run(call);
+    EXPECT_EQ(status.ok(), rank != 2) << status.toString();
+    // An error of a look sticks, and the others hear of it.
+    EXPECT_FALSE(at(rank).allGather({}).ok());
+    (void)at(rank).leave();
+  });
+}
+
 // Rank 1 takes the message of the program only after the measurement, in which both ranks exchange messages, too.
 TEST_F(RateFollowing, LeavesMessagesOfTheProgramAlone) {
   constexpr int kTold = 4711;
@@ -129,7 +175,7 @@ TEST_F(RateFollowing, LeavesMessagesOfTheProgramAlone) {
       if (rank == 1 && i == 0) tell(Transfer::Direction::kReceive, 0);
     }
     if (rank == 1) number = 0;
-    const Result<GroupRates> measured = measureGroupRates(at(rank));
+    const Result<GroupRates> measured = measureGroupRates(at(rank), 60'000);
     ASSERT_TRUE(measured.ok()) << measured.status().message();
     ASSERT_EQ(measured.value().by_group.size(), size_t{kGroups});
     for (const double rate : measured.value().by_group) EXPECT_GT(rate, 0);
