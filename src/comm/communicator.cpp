@@ -43,26 +43,30 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::run(const Call& call) {
-  const ExclusiveUse exclusive = guard_->enter();
-  if (!exclusive.owns()) return guard_->occupied();
-  HORING_TRY(guard_->mayBegin());
-  const std::shared_ptr<AfterCalls>& after_calls = choices_.after_calls;
-  const bool hears = after_calls && call.collective == Collective::kAllReduce &&
-                     totalBytes(call, membership_->ranks()) >= kLeastUnequalBytes;
-  return hears ? runAndTell(call, after_calls) : runInside(call);
+  if (!hears_calls_.load(std::memory_order_relaxed) || call.collective != Collective::kAllReduce ||
+      totalBytes(call, membership_->ranks()) < kLeastUnequalBytes)
+    return runOne(call);
+  return runAndTell(call);
 }
 
-Status Communicator::runAndTell(const Call& call, std::shared_ptr<AfterCalls> after_calls) {
-  const int64_t begun_ns = clock_.nowNs();
-  HORING_TRY(runInside(call));
-  const int64_t took_ns = clock_.nowNs() - begun_ns;
+Status Communicator::runAndTell(const Call& call) {
+  const ExclusiveUse exclusive = guard_->enter();
+  if (!exclusive.owns()) return guard_->occupied();
   const Guard::Within within(*guard_);
+  const int64_t begun_ns = clock_.nowNs();
+  HORING_TRY(runOne(call));
+  const int64_t took_ns = clock_.nowNs() - begun_ns;
+  const std::shared_ptr<AfterCalls> after_calls = choices_.after_calls;
+  if (!after_calls) return {};
   const Status after =
       withoutExceptions([&] { return after_calls->ended(totalBytes(call, membership_->ranks()), took_ns); });
   return after.ok() ? after : guard_->fail(after);
 }
 
-Status Communicator::runInside(const Call& call) {
+Status Communicator::runOne(const Call& call) {
+  const ExclusiveUse exclusive = guard_->enter();
+  if (!exclusive.owns()) return guard_->occupied();
+  HORING_TRY(guard_->mayBegin());
   PreparedCall* prepared = prepared_.find(call);
   if (!prepared) {
     HORING_ASSIGN(prepared, prepare(call));

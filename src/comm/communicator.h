@@ -114,8 +114,8 @@ class Communicator {
     uint64_t sequence;
     Deadline deadline;
   };
-  Status runInside(const Call& call);
-  Status runAndTell(const Call& call, std::shared_ptr<AfterCalls> after_calls);
+  Status runOne(const Call& call);
+  Status runAndTell(const Call& call);
   // Errors: kInvalidArgument, as for findBufferRules().
   Result<PreparedCall*> prepare(const CallSpec& spec);
   // runPlanned: by a plan over links. runOnPeerBuffers: by a plan that accesses buffers of peers. askPeersAndRun: on peer buffers if all
@@ -147,6 +147,8 @@ class Communicator {
   // Other threads read the choices and the selector; the thread that is inside writes them.
   mutable std::mutex choices_mutex_;
   Choices choices_;
+  std::atomic<bool> hears_calls_{
+      false};  // Choices::after_calls is there, for a thread that is not inside yet
   std::shared_ptr<const Selector> selector_;
   PreparedCalls prepared_;
   std::atomic<int64_t> timeout_ms_{0};

@@ -190,6 +190,7 @@ void Communicator::choose(Choices choices) {
                       .ranks_per_core = placement.shape().ranks_per_core,
                       .rates = choices.rates});
   prepared_.clear();
+  hears_calls_.store(choices.after_calls != nullptr, std::memory_order_relaxed);
   {
     const std::lock_guard lock(choices_mutex_);
     choices_ = std::move(choices);
