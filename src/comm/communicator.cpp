@@ -43,13 +43,13 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::run(const Call& call) {
-  if (!hears_calls_.load(std::memory_order_relaxed) || call.collective != Collective::kAllReduce ||
-      totalBytes(call, membership_->ranks()) < kLeastUnequalBytes)
+  if (!hears_calls_.load(std::memory_order_relaxed) || call.collective != Collective::kAllReduce)
     return runOne(call);
-  return runAndTell(call);
+  const size_t bytes = totalBytes(call, membership_->ranks());
+  return bytes < kLeastUnequalBytes ? runOne(call) : runAndTell(call, bytes);
 }
 
-Status Communicator::runAndTell(const Call& call) {
+Status Communicator::runAndTell(const Call& call, size_t bytes) {
   const ExclusiveUse exclusive = guard_->enter();
   if (!exclusive.owns()) return guard_->occupied();
   const Guard::Within within(*guard_);
@@ -58,8 +58,7 @@ Status Communicator::runAndTell(const Call& call) {
   const int64_t took_ns = clock_.nowNs() - begun_ns;
   const std::shared_ptr<AfterCalls> after_calls = choices_.after_calls;
   if (!after_calls) return {};
-  const Status after =
-      withoutExceptions([&] { return after_calls->ended(totalBytes(call, membership_->ranks()), took_ns); });
+  const Status after = withoutExceptions([&] { return after_calls->ended(bytes, took_ns); });
   return after.ok() ? after : guard_->fail(after);
 }
 

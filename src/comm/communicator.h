@@ -115,7 +115,8 @@ class Communicator {
     Deadline deadline;
   };
   Status runOne(const Call& call);
-  Status runAndTell(const Call& call);
+  // As runOne(), then tells Choices::after_calls.
+  Status runAndTell(const Call& call, size_t bytes);
   // Errors: kInvalidArgument, as for findBufferRules().
   Result<PreparedCall*> prepare(const CallSpec& spec);
   // runPlanned: by a plan over links. runOnPeerBuffers: by a plan that accesses buffers of peers. askPeersAndRun: on peer buffers if all
@@ -147,8 +148,8 @@ class Communicator {
   // Other threads read the choices and the selector; the thread that is inside writes them.
   mutable std::mutex choices_mutex_;
   Choices choices_;
-  std::atomic<bool> hears_calls_{
-      false};  // Choices::after_calls is there, for a thread that is not inside yet
+  // Whether there are Choices::after_calls, for a thread that is not inside yet.
+  std::atomic<bool> hears_calls_{false};
   std::shared_ptr<const Selector> selector_;
   PreparedCalls prepared_;
   std::atomic<int64_t> timeout_ms_{0};

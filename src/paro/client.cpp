@@ -212,13 +212,13 @@ Result<Client::GradBuffer*> Client::openBufferOf(int bucket) {
   return outOfOrder("has no open gradients", bucket, "horingParoOpenGrads");
 }
 
-Status Client::mayOpen(int bucket) {
-  HORING_TRY(findTrainable(bucket).status());
+Result<Client::Bucket*> Client::findOpenable(int bucket) {
+  HORING_ASSIGN(Bucket* const found, findTrainable(bucket));
   if (phase_ != Phase::kMicroSteps)
     return outOfOrder("is being updated", bucket, "horingParoSyncParams before horingParoOpenGrads");
   if (openBufferOf(bucket).ok())
     return outOfOrder("has open gradients already", bucket, "horingParoReduceGrads");
-  return {};
+  return found;
 }
 
 Status Client::openGrads(int number) {
@@ -230,8 +230,7 @@ Status Client::openGrads(int number) {
 }
 
 Result<Client::GradBuffer*> Client::openBuffer(int number) {
-  HORING_TRY(mayOpen(number));
-  HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
+  HORING_ASSIGN(Bucket* const bucket, findOpenable(number));
   const size_t bytes = bucket->layout.padded * bytesOf(bucket->layout.grad_type);
   const auto find_free = [&]() -> GradBuffer* {
     for (GradBuffer& buffer : grad_buffers_)
@@ -277,7 +276,7 @@ Status Client::reduceGrads(int number) {
 }
 
 Status Client::reduceGradsOf(int number, std::span<const void* const> grads) {
-  HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
+  HORING_ASSIGN(Bucket* const bucket, findOpenable(number));
   const std::vector<size_t>& params = bucket->layout.params;
   if (grads.size() != params.size())
     return makeStatus(Code::kInvalidArgument,
@@ -288,13 +287,15 @@ Status Client::reduceGradsOf(int number, std::span<const void* const> grads) {
     copyGrads(*bucket, grads, buffer->memory.data());
     return reduceGrads(number);
   }
-  HORING_TRY(mayOpen(number));
   const horingDataType_t type = bucket->layout.grad_type;
-  if (!bucket->has_grads) copyGrads(*bucket, grads, bucket->grads.data());
-  for (size_t i = 0; bucket->has_grads && i < grads.size(); ++i) {
-    const horingParoPlace_t& place = list_.places[params[i]];
-    if (grads[i])
-      accumulate(bucket->grads.data() + place.offset * bytesOf(type), grads[i], type, place.count);
+  if (!bucket->has_grads) {
+    copyGrads(*bucket, grads, bucket->grads.data());
+  } else {
+    for (size_t i = 0; i < grads.size(); ++i) {
+      const horingParoPlace_t& place = list_.places[params[i]];
+      if (grads[i])
+        accumulate(bucket->grads.data() + place.offset * bytesOf(type), grads[i], type, place.count);
+    }
   }
   bucket->has_grads = true;
   ++bucket->reductions;

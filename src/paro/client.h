@@ -121,7 +121,8 @@ class Client {
   // Rounds a bucket's master into its parameters, and starts to send these to the other ranks that keep them.
   Status publish(Bucket& bucket);
   Result<GradBuffer*> openBufferOf(int bucket);
-  Status mayOpen(int bucket);
+  // The bucket, if it may get gradients of a micro-step now.
+  Result<Bucket*> findOpenable(int bucket);
   // Opens a buffer whose elements have any value.
   Result<GradBuffer*> openBuffer(int bucket);
   // Copies gradients, as reduceGradsOf() gets them, to the beginning of a bucket; zeros where there are none.

@@ -8,12 +8,6 @@
 
 namespace horing {
 
-void chooseByRates(Communicator& communicator, std::span<const double> rates) {
-  Choices choices = communicator.choices();
-  choices.rates.assign(rates.begin(), rates.end());
-  communicator.choose(std::move(choices));
-}
-
 RateFollower::RateFollower(Communicator& communicator, const GroupRates& measured, Measure measure)
     : communicator_(communicator),
       measure_(std::move(measure)),
@@ -32,7 +26,9 @@ Status RateFollower::measureAgain() {
   const bool changed = haveChanged(followed_, measured.by_group);
   if (changed) {
     followed_ = withoutNoise(measured.by_group);
-    chooseByRates(communicator_, followed_);
+    Choices choices = communicator_.choices();
+    choices.rates = followed_;
+    communicator_.choose(std::move(choices));
     if (const Membership& membership = communicator_.membership(); membership.rank() == 0)
       membership.log().info(
           "tuning",

@@ -1,7 +1,6 @@
 #pragma once
 // Lets a running job follow rates of groups that change: between two large all-reduces the ranks measure again, and change their plan.
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -32,8 +31,5 @@ class RateFollower final : public AfterCalls {
   std::vector<double> followed_;
   RateWatch watch_;
 };
-
-// Chooses as the rates say. To be called while no call runs, with the same rates on every rank.
-void chooseByRates(Communicator& communicator, std::span<const double> rates);
 
 }  // namespace horing

@@ -103,16 +103,15 @@ Status Tuning::learnRates() {
     HORING_ASSIGN(measured, measureGroupRates(communicator_, config_.init_timeout_ms));
   }
   if (measured.by_group.empty()) return {};
-  chooseByRates(communicator_, withoutNoise(measured.by_group));
-  if (isFirst() && differ(communicator_.choices().rates))
+  Choices choices = communicator_.choices();
+  choices.rates = withoutNoise(measured.by_group);
+  if (isFirst() && differ(choices.rates))
     membership_.log().info(
         "init", "the links of groups differ in speed, large all-reduces follow it (ho_shares); by group:%s",
         ratesText(measured.by_group).c_str());
-  if (config_.algorithm == kSelectionAuto) {
-    Choices choices = communicator_.choices();
+  if (config_.algorithm == kSelectionAuto)
     choices.after_calls = std::make_shared<RateFollower>(communicator_, measured);
-    communicator_.choose(std::move(choices));
-  }
+  communicator_.choose(std::move(choices));
   return {};
 }
 

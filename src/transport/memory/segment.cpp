@@ -24,7 +24,7 @@ namespace {
 constexpr int kCollapse = 25;
 // Of a processor, for one huge page: what the small pages in its place would take. Where a hypervisor has taken free memory back, or the
 // kernel must move pages to make room, a huge page takes several times as long.
-constexpr int64_t kPatienceNs = 1'000'000;
+constexpr int64_t kMostNsPerHugePage = 1'000'000;
 constexpr uint64_t kPortionBytes = 8 * kHugePageBytes;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -81,7 +81,7 @@ int allocatePages(int fd, uint64_t at, uint64_t bytes) {
 // time in TLB misses.
 void allocateHugePages(int fd, const Mapping& mapping) {
   const uint64_t whole = mapping.bytes() / kHugePageBytes * kHugePageBytes;
-  int64_t left_ns = kPatienceNs;
+  int64_t left_ns = kMostNsPerHugePage;
   for (uint64_t at = 0; at < whole && left_ns > 0; at += kPortionBytes) {
     const uint64_t end = std::min(at + kPortionBytes, whole);
     const int64_t begun_ns = processorNs();
@@ -89,7 +89,8 @@ void allocateHugePages(int fd, const Mapping& mapping) {
     for (uint64_t beginning = at; beginning < end; beginning += kHugePageBytes)
       if (allocatePages(fd, beginning, 1) != 0) return;
     if (::madvise(mapping.data() + at, end - at, kCollapse) != 0) return;
-    left_ns += static_cast<int64_t>((end - at) / kHugePageBytes) * kPatienceNs - (processorNs() - begun_ns);
+    left_ns +=
+        static_cast<int64_t>((end - at) / kHugePageBytes) * kMostNsPerHugePage - (processorNs() - begun_ns);
   }
 }
 
