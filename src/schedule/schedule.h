@@ -140,6 +140,10 @@ struct Schedule {
   int32_t root = 0;  // position; 0 if the collective has no root
   Rails rails{};     // if groups differ in size: the owners of chunks
   Shares shares{};   // if rows of a vector that is cut freely differ in size
+
+  // Slices of a window, of which `usual` are wanted (plan_parameters.h). A group that reduces nothing must receive results while it still
+  // sends: with single slices, the owners of all rows have results for it at any time.
+  int32_t windowOf(int32_t usual) const { return shares.anyIsNone() ? 1 : usual; }
   auto operator<=>(const Schedule&) const = default;
 };
 

@@ -9,7 +9,9 @@ Shares::Shares(std::vector<int32_t> parts) {
   auto made = std::make_shared<Cut>();
   made->at = {0};
   for (const int32_t part : parts) made->at.push_back(made->at.back() + part);
-  made->largest = *std::max_element(parts.begin(), parts.end());
+  const auto [least, largest] = std::ranges::minmax(parts);
+  made->least = least;
+  made->largest = largest;
   made->parts = std::move(parts);
   cut_ = std::move(made);
 }

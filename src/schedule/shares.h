@@ -23,6 +23,8 @@ class Shares {
   static bool areValid(std::span<const int32_t> parts);
 
   explicit operator bool() const { return cut_ != nullptr; }
+  // Whether a row has nothing.
+  bool anyIsNone() const { return cut_ && cut_->least == 0; }
   std::span<const int32_t> parts() const { return cut_ ? cut_->parts : std::span<const int32_t>(); }
 
   // The first element of a row, or after the last row the end: a multiple of `alignment`, or `count`.
@@ -38,8 +40,8 @@ class Shares {
  private:
   struct Cut {
     std::vector<int32_t> parts;
-    std::vector<int32_t> at;  // begins of rows; one more entry: kWhole
-    int32_t largest = 0;      // part
+    std::vector<int32_t> at;         // begins of rows; one more entry: kWhole
+    int32_t least = 0, largest = 0;  // part
   };
   std::shared_ptr<const Cut> cut_;
 };

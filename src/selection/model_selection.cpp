@@ -3,6 +3,7 @@
 #include <set>
 
 #include "algorithms/catalogue.h"
+#include "schedule/link_slots.h"
 #include "selection/selection.h"
 #include "selection/table_words.h"
 
@@ -64,7 +65,8 @@ Question questionOf(const Config& config, const MachineModel& machine) {
   pipelining.window = static_cast<int32_t>(config.window);
   pipelining.slice_bytes = static_cast<size_t>(config.slice_bytes);
   pipelining.slots_inside = static_cast<int32_t>(config.slots);
-  pipelining.slots_between = static_cast<int32_t>(config.socket_slots);
+  pipelining.slots_between = slotsBetween(static_cast<int32_t>(config.socket_slots), pipelining.slots_inside,
+                                          pipelining.slice_bytes, machine.ranks());
   return question;
 }
 

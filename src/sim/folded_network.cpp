@@ -23,6 +23,7 @@ Result<FoldedNetwork> FoldedNetwork::build(std::span<const Schedule> schedules, 
   }
   for (int32_t id = 0; id < network.lanes(); ++id) HORING_TRY(network.checkAndNumber(id));
   for (int32_t id = 0; id < network.lanes(); ++id) network.connect(id);
+  network.findWiresBack();
   network.wire_number_.clear();
   return network;
 }
@@ -94,19 +95,38 @@ int32_t FoldedNetwork::sendWire(int32_t lane_id, int32_t to) {
 
 // A message that arrives from another node is a message that leaves this node, seen from there.
 int32_t FoldedNetwork::recvWire(int32_t from, int32_t lane_id) {
-  const int32_t there = folding_.inverse(folding_.nodeOf(from));
-  const int32_t to = folding_.image(positionOf(lane_id), there);
-  const int32_t number = wire(folding_.representative(from), to, laneOf(lane_id));
+  const int32_t number =
+      wire(folding_.representative(from), seenFrom(from, positionOf(lane_id)), laneOf(lane_id));
   wires_[static_cast<size_t>(number)].to_lane = lane_id;
   return number;
 }
 
+// What `position` is for the rank that represents `from`.
+int32_t FoldedNetwork::seenFrom(int32_t from, int32_t position) const {
+  return folding_.image(position, folding_.inverse(folding_.nodeOf(from)));
+}
+
+void FoldedNetwork::findWiresBack() {
+  for (const Wire& there : wires_) {
+    first_back_.push_back(static_cast<int32_t>(wires_back_.size()));
+    for (int32_t lane = 0; there.crosses_nodes && lane < lanes_; ++lane) {
+      const auto back =
+          wire_number_.find(keyOf(folding_.representative(there.to), seenFrom(there.to, there.from), lane));
+      if (back != wire_number_.end()) wires_back_.push_back(back->second);
+    }
+  }
+  first_back_.push_back(static_cast<int32_t>(wires_back_.size()));
+}
+
+uint64_t FoldedNetwork::keyOf(int32_t from, int32_t to, int32_t lane_number) const {
+  return (static_cast<uint64_t>(from) * static_cast<uint64_t>(folding_.ranks()) + static_cast<uint64_t>(to)) *
+             kMaxLanes +
+         static_cast<uint64_t>(lane_number);
+}
+
 int32_t FoldedNetwork::wire(int32_t from, int32_t to, int32_t lane_number) {
-  const uint64_t key =
-      (static_cast<uint64_t>(from) * static_cast<uint64_t>(folding_.ranks()) + static_cast<uint64_t>(to)) *
-          kMaxLanes +
-      static_cast<uint64_t>(lane_number);
-  const auto [found, is_new] = wire_number_.try_emplace(key, static_cast<int32_t>(wires_.size()));
+  const auto [found, is_new] =
+      wire_number_.try_emplace(keyOf(from, to, lane_number), static_cast<int32_t>(wires_.size()));
   if (is_new) wires_.push_back({-1, -1, from, to, folding_.nodeOf(from) != folding_.nodeOf(to)});
   return found->second;
 }

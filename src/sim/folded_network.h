@@ -58,6 +58,12 @@ class FoldedNetwork {
     return step_wires_[first_step_[static_cast<size_t>(lane_id)] + written];
   }
   int32_t wireAt(int32_t index) const { return wire_of_[static_cast<size_t>(index)]; }
+  // The connections from the receiving rank to the sending one; none if they are on one node.
+  std::span<const int32_t> wiresBack(int32_t wire) const {
+    const auto first = static_cast<size_t>(first_back_[static_cast<size_t>(wire)]);
+    const auto end = static_cast<size_t>(first_back_[static_cast<size_t>(wire) + 1]);
+    return std::span(wires_back_).subspan(first, end - first);
+  }
 
  private:
   FoldedNetwork(std::span<const Schedule> schedules, const Folding& folding)
@@ -69,6 +75,9 @@ class FoldedNetwork {
   int32_t sendWire(int32_t lane_id, int32_t to);
   int32_t recvWire(int32_t from, int32_t lane_id);
   int32_t wire(int32_t from, int32_t to, int32_t lane);
+  int32_t seenFrom(int32_t from, int32_t position) const;
+  uint64_t keyOf(int32_t from, int32_t to, int32_t lane) const;
+  void findWiresBack();
 
   Lane none_;
   std::span<const Schedule> schedules_;
@@ -79,6 +88,8 @@ class FoldedNetwork {
   std::vector<size_t> first_step_;  // of a lane
   std::vector<StepWires> step_wires_;
   std::vector<int32_t> wire_of_;
+  std::vector<int32_t> first_back_;  // of a wire; and the end of the last
+  std::vector<int32_t> wires_back_;
 };
 
 }  // namespace horing

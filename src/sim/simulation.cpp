@@ -7,72 +7,11 @@
 #include "schedule/network.h"
 #include "schedule/plan_parameters.h"
 #include "sim/core_turns.h"
+#include "sim/simulation_state.h"
 
 namespace horing {
 
 namespace {
-
-// A message or a credit in flight. Times are ascending in a queue.
-struct Coming {
-  Picoseconds at = 0;
-  int32_t record = kNoRecord;
-  bool starts = false;  // a message on an idle line
-};
-using ComingFifo = FifoPool<Coming>::Fifo;
-
-struct WireState {
-  Picoseconds latency = 0;
-  Picoseconds start = 0;  // core time for a message on an idle line
-  int32_t slots = 0;
-  int32_t used = 0;              // slots in use, as the sender knows
-  bool starts = false;           // whether the message of the slice on the core starts an idle line
-  int32_t freed_by = kNoRecord;  // the slice whose credit arrived last
-  ComingFifo sending;            // messages that have not left; `at` is not set yet
-  ComingFifo arriving;
-  ComingFifo returning;  // credits
-};
-
-struct ScratchState {
-  int32_t used = 0;   // slices in use
-  int32_t ready = 0;  // values ready to be read
-};
-
-// The reason why a lane cannot begin its slice.
-struct Obstacle {
-  enum class Kind : uint8_t { kNothing, kWait, kScratch, kMessage, kSlot };
-  Kind kind = Kind::kNothing;
-  int32_t wire = -1;
-  bool operator==(const Obstacle&) const = default;
-};
-
-struct LaneState {
-  StepCursor cursor;
-  size_t count = 0;                                     // elements of the current step's chunk
-  Slicing slicing;                                      // of that chunk
-  int32_t window_first = 0, window_end = 0, slice = 0;  // slices
-  int32_t slices = 1, window = 1;
-  bool is_signals = false;
-  bool queued = false;
-  bool busy = false;  // its slice is on the core
-  bool done = false;
-  Obstacle obstacle;
-  size_t bytes = 0;  // of the slice on the core
-  Picoseconds ready = 0;
-  Cause cause;
-  int32_t last_record = kNoRecord;  // its latest slice
-  int32_t woken_by = kNoRecord;     // a slice of another lane of its rank
-};
-
-// A rank's work for its core.
-struct RankState {
-  struct Job {
-    int32_t lane_id;
-    Picoseconds cost;
-  };
-  std::queue<Job> jobs;        // slices, in order
-  Picoseconds idle_since = 0;  // the end of its last slice
-  bool has_core = false;       // if ranks take turns
-};
 
 class Simulation {
  public:
@@ -123,6 +62,8 @@ class Simulation {
   void finish(int32_t lane_id);
   int32_t keepRecord(int32_t lane_id);
   void releaseInputs(int32_t lane_id, int32_t record);
+  void returnCredit(int32_t wire_id, int32_t record);
+  void sendCredit(const Credit& credit);
   void post(int32_t wire_id, size_t bytes, int32_t record);
   void onLeft(int32_t wire_id);
   void tellRank(int32_t lane_id, int32_t record);
@@ -136,6 +77,7 @@ class Simulation {
   Layout layout_;
   Slicing slicing_;
   FifoPool<Coming> coming_;
+  FifoPool<Credit> credits_;
   std::vector<WireState> wires_;
   std::vector<LaneState> lanes_;
   std::vector<StepCost> step_costs_;  // by lane and StepCursor::written()
@@ -145,7 +87,7 @@ class Simulation {
   CoreTurns turns_;
   std::vector<int32_t> finished_;  // ranks that may have become idle
   Picoseconds patience_ = 0, turn_cost_ = 0, wake_cost_ = 0;
-  int32_t scratch_queues_ = 0, scratch_slices_ = 0;
+  int32_t slots_between_ = 0, scratch_queues_ = 0, scratch_slices_ = 0;
   std::vector<ScratchState> scratch_;
   std::vector<int32_t> work_;  // lanes to run
   std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
@@ -167,6 +109,7 @@ Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& networ
       patience_(toPicoseconds(input.machine.patience_us)),
       turn_cost_(toPicoseconds(input.machine.turn_us)),
       wake_cost_(std::max(turn_cost_, toPicoseconds(input.machine.wake_us))) {
+  result_.window = input.schedules[0].windowOf(input.pipelining.window);
   Extent extent;
   extent.count = input.count;
   layout_ = Layout::make(input.schedules[0], extent, nullptr, std::max<size_t>(64 / input.element_bytes, 1));
@@ -176,7 +119,8 @@ Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& networ
   for (const Schedule& schedule : input.schedules)
     scratch_queues_ = std::max(scratch_queues_, schedule.scratch_queues);
   scratch_slices_ = input.pipelining.scratch_slices > 0 ? input.pipelining.scratch_slices
-                                                        : scratchSlicesNeeded(input.pipelining.window);
+                                                        : scratchSlicesNeeded(result_.window);
+  slots_between_ = slotsBetween(input.pipelining, input.machine.ranks());
   scratch_.resize(input.schedules.size() * static_cast<size_t>(scratch_queues_));
 }
 
@@ -185,7 +129,7 @@ void Simulation::prepareWires() {
     const Wire& ends = network_.wires()[w];
     wires_[w].latency = machine_.latency(ends);
     wires_[w].start = machine_.start(ends);
-    wires_[w].slots = ends.crosses_nodes ? input_.pipelining.slots_between : input_.pipelining.slots_inside;
+    wires_[w].slots = ends.crosses_nodes ? slots_between_ : input_.pipelining.slots_inside;
   }
 }
 
@@ -199,7 +143,7 @@ void Simulation::prepareLanes() {
         step_costs_.push_back(machine_.costOf(step, network_.stepWires(id, written++)));
     state.is_signals = network_.lane(id).isSignals();
     state.slices = state.is_signals ? 1 : static_cast<int32_t>(result_.slices_per_chunk);
-    state.window = state.is_signals ? 1 : input_.pipelining.window;
+    state.window = state.is_signals ? 1 : result_.window;
     state.window_end = std::min(state.window, state.slices);
     state.cursor = StepCursor(network_.lane(id), network_.scheduleOf(id).grid);
     state.done = state.cursor.done() || state.slices == 0;
@@ -504,16 +448,29 @@ int32_t Simulation::keepRecord(int32_t lane_id) {
 // The receiver is done with the slots; returns credits to the senders.
 void Simulation::releaseInputs(int32_t lane_id, int32_t record) {
   const StepWires& wires = wiresOf(lane_id);
-  for (int32_t i = 0; i < wires.recvs; ++i) {
-    const int32_t id = network_.wireAt(wires.first_recv + i);
-    WireState& from = wire(id);
-    coming_.push(from.returning, {.at = now_ + from.latency, .record = record});
-    const int32_t sender = network_.wires()[static_cast<size_t>(id)].from_lane;
-    if (sender >= 0 && lane(sender).obstacle == Obstacle{Obstacle::Kind::kSlot, id})
-      wakeAt(sender, now_ + from.latency);
-  }
+  for (int32_t i = 0; i < wires.recvs; ++i) returnCredit(network_.wireAt(wires.first_recv + i), record);
   for (const Source& source : lane(lane_id).cursor.step().sources)
     if (source.kind == Source::Kind::kScratch) --scratch(lane_id, source.index).used;
+}
+
+// A link between nodes carries messages and credits in one order.
+void Simulation::returnCredit(int32_t wire_id, int32_t record) {
+  WireState* longest = nullptr;
+  for (const int32_t id : network_.wiresBack(wire_id)) {
+    WireState& back = wire(id);
+    if (back.posted > back.left && (!longest || back.posted - back.left > longest->posted - longest->left))
+      longest = &back;
+  }
+  if (!longest) return sendCredit({.wire = wire_id, .record = record});
+  credits_.push(longest->behind, {.after = longest->posted, .wire = wire_id, .record = record});
+}
+
+void Simulation::sendCredit(const Credit& credit) {
+  WireState& of = wire(credit.wire);
+  coming_.push(of.returning, {.at = now_ + of.latency, .record = credit.record});
+  const int32_t sender = network_.wires()[static_cast<size_t>(credit.wire)].from_lane;
+  if (sender >= 0 && lane(sender).obstacle == Obstacle{Obstacle::Kind::kSlot, credit.wire})
+    wakeAt(sender, now_ + of.latency);
 }
 
 void Simulation::post(int32_t wire_id, size_t bytes, int32_t record) {
@@ -523,6 +480,7 @@ void Simulation::post(int32_t wire_id, size_t bytes, int32_t record) {
     result_.message_records.push_back({wire_id, record, static_cast<int64_t>(bytes), now_, now_, now_});
   }
   coming_.push(wire(wire_id).sending, {now_, message, wire(wire_id).starts});
+  ++wire(wire_id).posted;
   pipes_.push(wire_id, static_cast<double>(bytes));
   ++result_.messages;
 }
@@ -532,6 +490,9 @@ void Simulation::onLeft(int32_t wire_id) {
   Coming message = coming_.pop(on.sending);
   message.at = now_ + on.latency;
   coming_.push(on.arriving, message);
+  ++on.left;
+  while (!on.behind.empty() && credits_.front(on.behind).after <= on.left)
+    sendCredit(credits_.pop(on.behind));
   if (message.record != kNoRecord) {
     MessageRecord& kept = result_.message_records[static_cast<size_t>(message.record)];
     kept.left = now_;
@@ -571,8 +532,8 @@ Status Simulation::stuck() {
         "%d between) and scratch must be more than the window (%d), and 'horing-plan verify' says "
         "what else may be wrong",
         stepName(network_.scheduleOf(id), network_.laneOf(id), state.cursor.index()).c_str(), state.slice,
-        kWhat[static_cast<size_t>(found.kind)], peer.c_str(), input_.pipelining.slots_inside,
-        input_.pipelining.slots_between, input_.pipelining.window);
+        kWhat[static_cast<size_t>(found.kind)], peer.c_str(), input_.pipelining.slots_inside, slots_between_,
+        result_.window);
   }
   return {};
 }

@@ -5,7 +5,7 @@
 // A slice of a step starts when its inputs are there, its lane has reached it, and there is a free slot to send into. It occupies its
 // rank's core while it computes; then its value is kept, and its message queues on its connection. Lines, ports, memory and cores are
 // shared as shared_pipes.h says. The receiver frees the slot when it is done with the message, and the sender learns of it one latency
-// later.
+// later; between nodes, the credit first waits for the messages that the receiver has queued for the sender.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -22,9 +22,12 @@ struct Pipelining {
   size_t slice_bytes = 65536;    // at most; also the size of a slot
   int32_t slices_per_chunk = 0;  // 0: as the engine chooses; otherwise of the largest chunk
   int32_t slots_inside = 8;      // of a connection in a node
-  int32_t slots_between = 32;    // of a connection between nodes
+  int32_t slots_between = 0;     // of a connection between nodes; 0: as the links of the job have them
   int32_t scratch_slices = 0;    // 0: what the window needs
 };
+
+// Slots of a connection between nodes in a job of `ranks` ranks.
+int32_t slotsBetween(const Pipelining& pipelining, int32_t ranks);
 
 // The slicing of this schedule, whose largest chunk has this many elements.
 Slicing slicingOf(const Pipelining& pipelining, const Schedule& schedule, size_t largest_chunk,
@@ -82,6 +85,7 @@ struct SimulationResult {
   int64_t slices = 0;    // executed, of the simulated ranks
   int64_t messages = 0;  // with data or without
   int64_t slices_per_chunk = 0;
+  int32_t window = 0;  // slices
   std::vector<Usage> usages;
   // With Record::kEverything, in the order of their ends (slices) or posts (messages).
   std::vector<SliceRecord> slice_records;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/quotient.h"
+#include "schedule/link_slots.h"
 #include "schedule/plan_parameters.h"
 #include "sim/core_turns.h"
 #include "sim/simulation.h"
@@ -36,7 +37,7 @@ Status checkInput(const SimulationInput& input) {
                       "%zu parts of the links of %d nodes: expected one above 0 for each, and all simulated",
                       parts.size(), input.machine.nodes);
   if (!in_range(plan.window, 1, kMaxWindow) || !in_range(plan.slices_per_chunk, 0, kMaxSlices) ||
-      !in_range(plan.slots_inside, 1, kMaxQueueSlices) || !in_range(plan.slots_between, 1, kMaxQueueSlices) ||
+      !in_range(plan.slots_inside, 1, kMaxQueueSlices) || !in_range(plan.slots_between, 0, kMaxQueueSlices) ||
       !in_range(plan.scratch_slices, 0, kMaxQueueSlices))
     return makeStatus(
         Code::kInvalidArgument,
@@ -50,12 +51,19 @@ Status checkInput(const SimulationInput& input) {
   return {};
 }
 
+int32_t slotsBetween(const Pipelining& pipelining, int32_t ranks) {
+  constexpr int32_t kWanted = 32;  // as HORING_TESTS_SOCKET_SLOTS; the other default is in Pipelining
+  if (pipelining.slots_between > 0) return pipelining.slots_between;
+  return std::max(slotsBetween(kWanted, pipelining.slots_inside, pipelining.slice_bytes, ranks),
+                  2 * pipelining.window);
+}
+
 Slicing slicingOf(const Pipelining& pipelining, const Schedule& schedule, size_t largest_chunk,
                   size_t element_bytes) {
   const auto wanted = static_cast<size_t>(pipelining.slices_per_chunk);
   if (wanted > 0) return {std::max<size_t>(quotientUp(largest_chunk, wanted), 1)};
   return Slicing::choose(schedule.collective, largest_chunk, element_bytes, pipelining.slice_bytes,
-                         pipelining.window);
+                         schedule.windowOf(pipelining.window));
 }
 
 size_t elementsOf(Collective collective, int32_t ranks, uint64_t bytes, size_t element_bytes) {

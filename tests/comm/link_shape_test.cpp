@@ -27,10 +27,10 @@ TEST(LinkShape, OfSixteenRanksOverTcpLeavesRoomForTheRestIn64MiB) {
   for (const int ranks : {8, 12, 16}) {
     const LinkShape shape = linkShapeOf(config, "socket", ranks);
     EXPECT_LT(shape.slots, 32u) << ranks;
-    EXPECT_LE(bytesOfLinks(shape, ranks - 1), kSocketSlotsBytes) << ranks;
+    EXPECT_LE(bytesOfLinks(shape, ranks - 1), kSlotsBytesBetween) << ranks;
     LinkShape larger = shape;
     ++larger.slots;
-    EXPECT_GT(bytesOfLinks(larger, ranks - 1), kSocketSlotsBytes) << "what there is is used: " << ranks;
+    EXPECT_GT(bytesOfLinks(larger, ranks - 1), kSlotsBytesBetween) << "what there is is used: " << ranks;
   }
 }
 

@@ -13,7 +13,7 @@ LAYERS = {
     "control": ["transport", "base"],
     "launch": ["control", "base"],
     "selection": ["sim", "algorithms", "schedule", "topology", "base"],
-    "comm/links": ["control", "engine", "transport", "base"],
+    "comm/links": ["control", "engine", "transport", "schedule", "base"],
     "comm/reach": ["comm/links", "control", "engine", "transport", "schedule", "topology", "cuda", "base"],
     "comm/guard": ["comm/reach", "control", "engine", "base"],
     "comm/progress": ["comm/guard", "comm/reach", "comm/links", "engine", "base"],

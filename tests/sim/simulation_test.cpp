@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "../sanitizer.h"
+#include "schedule/builder.h"
 #include "schedule/plan_parameters.h"
 #include "schedule/verify.h"
 #include "sim/wire_bound.h"
@@ -163,6 +164,55 @@ TEST(Simulation, GetsFasterWithCreditsUntilTheLineIsFull) {
   EXPECT_EQ(times[3], times[4]);
 }
 
+// Two ranks that send a chunk to each other, or rank 0 alone: each lane moves in one direction.
+std::vector<Schedule> twoWays(bool both) {
+  std::vector<Schedule> all;
+  for (const int32_t me : {0, 1}) {
+    LaneBuilder lanes[2];
+    for (const int32_t from : both ? std::vector{0, 1} : std::vector{0}) {
+      if (me == from) {
+        lanes[from].at(from).read(kInput).send(1 - me);
+      } else {
+        lanes[from].at(from).recv(1 - me).keep(kOutput);
+      }
+    }
+    Schedule& made = all.emplace_back();
+    made.collective = Collective::kAllGather;
+    made.position = me;
+    made.ranks = 2;
+    made.grid = {1, 2};
+    made.lanes = {lanes[0].build(), lanes[1].build()};
+  }
+  return all;
+}
+
+// Where data goes one way two slots fill this line. Where it goes both ways, a credit leaves after the messages that wait for the same link.
+TEST(Simulation, CreditsWaitForTheMessagesOfTheirLink) {
+  Simulated call{"direct", Collective::kAllGather, {2, 1}, 2 * 64 * 10'000, {}, {}};  // 64 messages of 1 us
+  call.machine.between = {0.25, 10, 0, 0};
+  call.pipelining.slices_per_chunk = call.pipelining.window = 64;
+  const auto timeOf = [&](bool both, int32_t slots) {
+    call.pipelining.slots_between = slots;
+    const std::vector<Schedule> schedules = twoWays(both);
+    const Result<SimulationResult> result = simulate(inputOf(call, schedules));
+    EXPECT_TRUE(result.ok()) << result.status().toString();
+    return result.ok() ? result.value().time : 0;
+  };
+  EXPECT_EQ(timeOf(false, 2), toPicoseconds(64.25));
+  EXPECT_EQ(timeOf(true, 64), toPicoseconds(64.25)) << "no credit is needed";
+  EXPECT_GT(timeOf(true, 2), toPicoseconds(64.25 * 1.1));
+  EXPECT_LT(timeOf(true, 16), timeOf(true, 2));
+}
+
+TEST(Simulation, LinksOfMoreRanksHaveFewerSlots) {
+  Pipelining plan;
+  EXPECT_EQ(slotsBetween(plan, 4), 32);
+  EXPECT_EQ(slotsBetween(plan, 16), 10) << "as 60 MiB allow";
+  EXPECT_EQ(slotsBetween(plan, 1024), 8) << "as links inside a node";
+  plan.slots_between = 5;
+  EXPECT_EQ(slotsBetween(plan, 1024), 5);
+}
+
 TEST(Simulation, IsTheSameEveryTime) {
   const Simulated call{"ho_ring", Collective::kAllReduce, {3, 3}, 1'000'000, busyMachine(),
                        {},        Record::kEverything};
@@ -228,7 +278,7 @@ TEST(Simulation, RefusesWhatIsOutOfRange) {
   };
   refused("cannot run", [](SimulationInput& input) { input.machine.nodes = 4; });
   refused("out of range", [](SimulationInput& input) { input.pipelining.window = 0; });
-  refused("out of range", [](SimulationInput& input) { input.pipelining.slots_between = 0; });
+  refused("out of range", [](SimulationInput& input) { input.pipelining.slots_between = -1; });
   refused("out of range", [](SimulationInput& input) { input.count = SIZE_MAX; });
   refused("3 schedules for 4 ranks",
           [&](SimulationInput& input) { input.schedules = input.schedules.first(3); });

@@ -117,7 +117,8 @@ void addPipelining(CLI::App& command, Raw& raw, Pipelining& plan) {
       ->check(CLI::Range(1, 65536));
   command
       .add_option("--inter-slots", raw.inter_slots,
-                  "Slots of a connection between nodes (default: 32, or twice the window if larger)")
+                  "Slots of a connection between nodes (default: 32, fewer in jobs of 8 ranks and more, as "
+                  "the library)")
       ->check(CLI::Range(1, 65536));
 }
 
@@ -209,7 +210,7 @@ void finish(const Raw& raw, SimOptions& options) {
   question.pipelining.slice_bytes = bytesOf("--slice-bytes", raw.slice_bytes);
   // With window + 1 slots nothing deadlocks, but senders often wait for credits.
   question.pipelining.slots_inside = raw.slots.value_or(std::max(8, 2 * question.pipelining.window));
-  question.pipelining.slots_between = raw.inter_slots.value_or(std::max(32, 2 * question.pipelining.window));
+  question.pipelining.slots_between = raw.inter_slots.value_or(0);
   question.ranks = raw.all_ranks || !options.goal_path.empty() ? Ranks::kAll : Ranks::kOneNodeIfEqual;
   question.most_bytes = memoryOfThisMachine() / 2;
   Comparison& comparison = options.comparison;

@@ -26,7 +26,7 @@ std::string headline(const Prediction& p) {
   const Picoseconds time = std::max<Picoseconds>(p.result.time, 1);
   text += formatString("  %.4g GB/s of the vector; %lld slices for each chunk in windows of %d\n",
                        static_cast<double>(q.bytes) * 1000 / static_cast<double>(time),
-                       static_cast<long long>(p.result.slices_per_chunk), q.pipelining.window);
+                       static_cast<long long>(p.result.slices_per_chunk), p.result.window);
   text += formatString("  simulated: %s, %lld slices, %lld messages\n",
                        p.folding.folds() ? "one node, for all do the same" : "every rank",
                        static_cast<long long>(p.result.slices), static_cast<long long>(p.result.messages));

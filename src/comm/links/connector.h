@@ -7,6 +7,7 @@
 
 #include "base/peer_waits.h"
 #include "base/status.h"
+#include "schedule/link_slots.h"
 #include "transport/lent_memory.h"
 #include "transport/transport.h"
 
@@ -25,7 +26,6 @@ constexpr LinkUse collectiveLink(int number) {
 inline constexpr int kLinkUses = kCollectiveLinks + 3;
 static_assert(kLinkUses <= kMaxLinksPerPeer / 2,
               "other uses may take the places of uses that come to nothing");
-inline constexpr int kPointToPointChannels = 1;
 
 // A set of links: their use and the peers.
 struct LinkSet {

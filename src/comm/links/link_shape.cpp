@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/links/connector.h"
-#include "engine/host/plan.h"
+#include "schedule/link_slots.h"
 
 namespace horing {
 
@@ -19,12 +18,9 @@ LinkShape linkShapeOf(const Config& config, std::string_view transport, int rank
         std::max(shape.slots, static_cast<uint32_t>(std::min<uint64_t>(kRoomBytes / row_bytes, kMaxSlots)));
     return shape;
   }
-  // One slot of every connection: channels, two directions, peers.
-  constexpr uint64_t kChannels = kLinkChannels + kPointToPointChannels;
-  const uint64_t row_bytes = 2 * kChannels * shape.slot_bytes * static_cast<uint64_t>(std::max(ranks - 1, 1));
-  const auto wanted = static_cast<uint32_t>(config.socket_slots);
-  const auto fitting = static_cast<uint32_t>(std::min<uint64_t>(kSocketSlotsBytes / row_bytes, wanted));
-  shape.slots = std::max(fitting, std::min(shape.slots, wanted));
+  shape.slots =
+      static_cast<uint32_t>(slotsBetween(static_cast<int32_t>(config.socket_slots),
+                                         static_cast<int32_t>(config.slots), shape.slot_bytes, ranks));
   return shape;
 }
 

@@ -8,11 +8,9 @@
 
 namespace horing {
 
-// Channels, slots and slot size of a link over this transport in a communicator of `ranks` ranks. Over TCP a link gets fewer slots if the
-// links to all other ranks, for collectives and for messages, would take more than kSocketSlotsBytes. In shared memory a link reserves room
-// for more slots than are used at first, within kRoomBytes for the links to all other ranks.
+// Channels, slots and slot size of a link over this transport in a communicator of `ranks` ranks; between nodes there are slotsBetween().
+// In shared memory a link reserves room for more slots than are used at first, within kRoomBytes for the links to all other ranks.
 LinkShape linkShapeOf(const Config& config, std::string_view transport, int ranks);
-inline constexpr uint64_t kSocketSlotsBytes = uint64_t{60} << 20;
 inline constexpr uint64_t kRoomBytes = uint64_t{8} << 20;
 
 }  // namespace horing

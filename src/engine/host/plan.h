@@ -9,6 +9,7 @@
 #include "engine/host/driven.h"
 #include "engine/host/fold.h"
 #include "engine/host/send_end.h"
+#include "schedule/link_slots.h"
 #include "schedule/schedule.h"
 #include "transport/landings.h"
 #include "transport/lent_memory.h"
@@ -87,7 +88,6 @@ struct BoundStep {
 // Gives the connections of this rank; positions are those of the schedule. A link has kLinkChannels channels, and the lanes that
 // use one peer take them in turn: a lane's channel is the number of lower lanes that move data between the same two ranks in the
 // same direction. Both ends count the same, and no algorithm needs a channel per lane.
-inline constexpr int kLinkChannels = 2;
 // `peers_of`: sendPeers or recvPeers.
 int channelOf(const Schedule& schedule, size_t lane, int32_t position,
               std::vector<int32_t> (*peers_of)(const Lane&));
