@@ -76,6 +76,20 @@ TEST(SlowNodes, HoldUpAnAllReduceNoMoreThanTheyMust) {
     }
 }
 
+// A node that reduces nothing gets results while it still sends: so its links are busy in both directions from beginning to end.
+TEST(SlowNodes, ThatReduceNothingSendAndReceiveAtOnce) {
+  for (const int32_t nodes : {4, 8}) {
+    Question question = questionOf("ho_shares", Collective::kAllReduce, 16 << 20);
+    question.machine.setNodes(std::vector<int32_t>(static_cast<size_t>(nodes), 1));
+    std::vector<double> rates(static_cast<size_t>(nodes), 0.125);
+    rates.back() = 0.0625;
+    question.machine.setRates(rates);
+    const Prediction found = predictionOf(question);
+    EXPECT_LE(found.overBound(), 1.08) << nodes << " nodes";
+    EXPECT_EQ(found.result.window, 1);
+  }
+}
+
 // `binomial` on nodes of one rank is the tree of `ho_binomial` by number: there node 4 sends the vector on twice. A chain takes as long either
 // way, since the slow node has to receive the vector, but by number its successors wait for it.
 TEST(SlowNodes, AreLeavesOfTrees) {

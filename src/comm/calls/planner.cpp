@@ -42,9 +42,9 @@ Planner::Planner(const Config& config, const GroupMap& map, int rank, Connector&
     rank_of_position_.push_back(map.rankOfPosition(position));
 }
 
-PlanSettings Planner::settings() {
+PlanSettings Planner::settingsFor(const Schedule& schedule) {
   PlanSettings settings;
-  settings.window = static_cast<int32_t>(config_.window);
+  settings.window = schedule.windowOf(static_cast<int32_t>(config_.window));
   settings.slot_bytes = linkShapeOf(config_, "", map_.ranks()).slot_bytes;
   const Simd best = detectSimd();
   settings.simd = config_.simd == "plain"  ? Simd::kPlain
@@ -111,7 +111,7 @@ Status Planner::prove(Collective collective, const Selection& selection, int32_t
     all.push_back(std::move(schedule));
   }
   PlanParameters parameters;
-  const auto window = static_cast<int32_t>(config_.window);
+  const int32_t window = all.front().windowOf(static_cast<int32_t>(config_.window));
   parameters.slices = representativeSlices(kMaxSlices, window);
   parameters.window = {window};
   parameters.slots = static_cast<int32_t>(std::min(config_.slots, config_.socket_slots));
@@ -121,7 +121,7 @@ Status Planner::prove(Collective collective, const Selection& selection, int32_t
 
 void Planner::bind(PlannedOperation& planned) {
   PositionedConnections connections(connector_, rank_of_position_);
-  planned.plan = std::make_unique<Plan>(planned.schedule, settings(), connections);
+  planned.plan = std::make_unique<Plan>(planned.schedule, settingsFor(planned.schedule), connections);
   planned.operation = std::make_unique<HostOperation>(*planned.plan, rank_of_position_.data());
 }
 

@@ -44,7 +44,7 @@ class Planner {
   static bool follows(const PlannedOperation& planned, const Shape& shape) {
     return planned.schedule.shares == shape.shares && planned.by_speed == shape.by_speed;
   }
-  PlanSettings settings();
+  PlanSettings settingsFor(const Schedule& schedule);
   size_t entryOf(Collective collective, const Selection& selection) const;
   Status prove(Collective collective, const Selection& selection, int32_t root_position) const;
 
