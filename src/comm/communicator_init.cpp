@@ -146,7 +146,6 @@ void Communicator::makeProgress() {
                                      .ranks = membership_->ranks(),
                                      .timeout_ms = timeout_ms_};
   const Progress::Parts parts{.guard = *guard_,
-                              .control = membership_->control(),
                               .connector = *connector_,
                               .clock = clock_,
                               .timeline = records_->timeline(),

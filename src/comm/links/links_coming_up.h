@@ -18,7 +18,10 @@ class LinksComingUp final : public Driven {
   Obstacle obstacle() const override {
     return {connector_.missing(links_), "connects to " + connector_.describeMissing(links_)};
   }
+  // The statistics count waits for data only.
+  PeerWaits waits() const override { return {}; }
   Pause pause() const override { return Pause::kBriefly; }
+  Covers covers() const override { return Covers::kNone; }
   Status overdue(int64_t timeout_ms) const override {
     return makeStatus(
         Code::kTimeout,
@@ -26,6 +29,10 @@ class LinksComingUp final : public Driven {
         "called the same collective? is a firewall between them, or HORING_SOCKET_IFNAME wrong?",
         rank_, connector_.describeMissing(links_).c_str(), static_cast<long long>(timeout_ms));
   }
+  bool tellsOthers() const override { return true; }
+  uint32_t roundsPerLook() const override { return kRoundsPerLook; }
+  size_t laneCount() const override { return 0; }
+  int32_t laneStep(size_t) const override { return -1; }
 
  private:
   int rank_;

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "base/no_memory.h"
 
 namespace horing {
@@ -23,17 +24,10 @@ constexpr int kBriefBlockMs = 2;
 constexpr std::chrono::microseconds kCopyNap{20};
 constexpr int64_t kNeverMs = INT64_MAX / 4'000'000;
 
-// Whether a rank with windows has messages that wait for room at their peers.
-bool putsWait(const PointToPoint& messages) {
-  if (!messages.listens()) return false;
-  const PeerWaits waits = messages.waits();
-  return std::ranges::any_of(waits.all(), &PeerWait::for_room);
-}
-
 }  // namespace
 
 Progress::Progress(const Parts& parts, const TaggedExchange::Parts& tagged, WaitPolicy policy)
-    : parts_(parts), tagged_parts_(tagged), waiter_(policy) {
+    : parts_(parts), waiter_(policy), background_(tagged, waiter_) {
   for (const auto& transport : parts.connector.transports())
     transport_places_.push_back(waiter_.watch(transport->waitFd()));
 }
@@ -51,24 +45,16 @@ Status Progress::drive(const Drive& drive) {
     bool progressed = operation.poll();
     if (timeline && progressed) timeline->lanesWentOn(operation);
     if (operation.done()) return {};
-    TaggedExchange* beside = nullptr;
-    if (messages_.load(std::memory_order_relaxed)) [[unlikely]] {
-      HORING_ASSIGN(beside, messagesBeside());
-      if (beside && beside != &operation) {
-        progressed = beside->poll() || progressed;
-        HORING_TRY(beside->status());
-      }
-    }
-    PointToPoint& messages = tagged_parts_.messages;
-    if (messages.listens() && &operation != &messages) [[unlikely]] {
-      progressed = takePuts() || progressed;
-      HORING_TRY(messages.status());
-    }
     if (const Status& own = operation.status(); !own.ok()) [[unlikely]] {
       const bool others_disagree = own.code() == Code::kInvalidUsage;
       return others_disagree ? watchdog.mismatch(drive.sequence, operation.obstacle(), own) : own;
     }
-    if (Status moved = parts_.connector.progress(transportsOf(drive)); !moved.ok()) [[unlikely]] {
+    if (background_.mayHaveAny()) [[unlikely]] {
+      progressed = background_.poll(operation.covers()) || progressed;
+      HORING_TRY(background_.status());
+    }
+    const uint32_t transports = drive.transports | background_.transports();
+    if (Status moved = parts_.connector.progress(transports); !moved.ok()) [[unlikely]] {
       watchdog.suspect(drive.sequence, operation.obstacle());
       return moved;
     }
@@ -86,7 +72,7 @@ Status Progress::drive(const Drive& drive) {
     }
     if (now_ns >= next_look_ns) {
       countWaits(waitsOf(operation), now_ns);
-      HORING_TRY(checkOnIt(drive, beside, now_ns));
+      HORING_TRY(checkOnIt(drive, now_ns));
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_.idle(now_ns) == Waiter::Step::kAgain) continue;
@@ -95,9 +81,9 @@ Status Progress::drive(const Drive& drive) {
       std::this_thread::sleep_for(kCopyNap);
       continue;
     }
-    const bool is_brief = pause == Pause::kBriefly || (beside && beside->pause() == Pause::kBriefly);
-    HORING_TRY(sleep(operation, beside,
-                     std::min(is_brief ? kBriefBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));
+    const bool is_brief = pause == Pause::kBriefly || background_.pausesBriefly();
+    HORING_TRY(
+        sleep(operation, std::min(is_brief ? kBriefBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));
   }
 }
 
@@ -115,22 +101,20 @@ void Progress::countWaits(const PeerWaits& waits, int64_t now_ns) {
 }
 
 // At intervals: checks for events that end the operation, and reports waiting to the rendezvous.
-Status Progress::checkOnIt(const Drive& drive, TaggedExchange* beside, int64_t now_ns) {
+Status Progress::checkOnIt(const Drive& drive, int64_t now_ns) {
   const Driven& operation = drive.operation;
   HORING_TRY(lookAround());
   if (operation.tellsOthers()) {
     parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns),
                                  [&] { return obstacleOf(operation, now_ns); });
-  } else if (putsWait(tagged_parts_.messages)) {
-    // Names nobody, so that it is no part of a circle: targets that are asked take the puts.
-    parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns), [&] {
-      return Obstacle{{}, tagged_parts_.messages.obstacle().text};
-    });
+  } else if (background_.waitsForRoom()) {
+    parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns),
+                                 [&] { return background_.obstacle(); });
   }
-  if (beside && beside->deadline().passed()) {
+  if (TaggedExchange* const messages = background_.tagged(); messages && messages->deadline().passed()) {
     CallLog& calls = parts_.guard.calls();
     calls.beginExchange();
-    const Status verdict = overdue(*beside, kExchange);
+    const Status verdict = overdue(*messages, kExchange);
     calls.endExchange();
     return verdict;
   }
@@ -156,7 +140,8 @@ Status Progress::overdue(const Driven& operation, uint64_t sequence) {
 }
 
 Status Progress::driveMessages() {
-  HORING_ASSIGN(TaggedExchange* const messages, messagesBeside());
+  TaggedExchange* const messages = background_.tagged();
+  HORING_CHECK(messages != nullptr);
   CallLog& calls = parts_.guard.calls();
   calls.beginExchange();
   // Each of them has its own deadline.
@@ -165,26 +150,15 @@ Status Progress::driveMessages() {
   return driven;
 }
 
-Result<TaggedExchange*> Progress::messagesBeside() {
-  // acquire: pairs with the release in setMessages().
-  MessageSource* const source = messages_.load(std::memory_order_acquire);
-  if (!source->isOwnThread()) return nullptr;
-  if (!tagged_) {
-    waiter_.watch(source->wakeFd());
-    tagged_ = std::make_unique<TaggedExchange>(tagged_parts_, *source);
-  }
-  return tagged_.get();
-}
-
 // Blocks until a peer rings, unless something happened while peers were asked to ring. All transports take part, including unused
 // ones: the waiter watches them all, and a pending event of one (a timer, an unproven connection) would keep it awake.
-Status Progress::sleep(Driven& operation, TaggedExchange* beside, int timeout_ms) {
+Status Progress::sleep(Driven& operation, int timeout_ms) {
   Connector& connector = parts_.connector;
   const uint32_t all = connector.allTransports();
   connector.beginWait(all);
   Status status = connector.progress(all);
-  const bool is_idle = status.ok() && !operation.poll() && !operation.done() &&
-                       !(beside && beside != &operation && beside->poll()) && !takePuts();
+  const bool is_idle =
+      status.ok() && !operation.poll() && !operation.done() && !background_.poll(operation.covers());
   if (is_idle) {
     const PeerWaits waits = waitsOf(operation);
     const int64_t asleep_ns = parts_.clock.nowNs();
@@ -215,7 +189,7 @@ bool Progress::driveForOthers() {
     const int64_t end_ns = parts_.clock.nowNs() + kLongestServiceNs;
     for (int left = kServiceRounds; left > 0; --left) {
       HORING_TRY(connector.progress(all));
-      if (!takePuts()) continue;
+      if (!background_.poll(Covers::kNone)) continue;
       took = true;
       if (parts_.clock.nowNs() < end_ns) left = kServiceRounds;
     }

@@ -1,7 +1,6 @@
 #pragma once
 // The progress loop: drives an operation to completion, moves the transports, waits, and checks for events that end it early.
 #include <atomic>
-#include <memory>
 #include <vector>
 
 #include "base/clock.h"
@@ -9,8 +8,7 @@
 #include "comm/guard/guard.h"
 #include "comm/guard/timeline.h"
 #include "comm/links/connector.h"
-#include "comm/progress/message_source.h"
-#include "comm/progress/tagged_exchange.h"
+#include "comm/progress/background.h"
 #include "comm/progress/waiter.h"
 #include "engine/host/driven.h"
 
@@ -29,7 +27,6 @@ class Progress {
  public:
   struct Parts {
     Guard& guard;
-    Control& control;
     Connector& connector;
     const Clock& clock;
     Timeline* timeline;                      // null: no timeline
@@ -43,7 +40,7 @@ class Progress {
   // Drives messages with tags alone, until none is under way or their source wants the thread back.
   Status driveMessages();
   // Any thread, once: sets the source of messages with tags, which progress beside other operations. It must outlive these.
-  void setMessages(MessageSource& source) { messages_.store(&source, std::memory_order_release); }
+  void setMessages(MessageSource& source) { background_.setSource(source); }
   // As Guard::news(); stops to wait for a rendezvous that has closed.
   Status lookAround();
   // Between calls no thread drives the transports, so lost messages are not sent again and broken connections are not
@@ -56,27 +53,17 @@ class Progress {
   void setWaitPolicy(const WaitPolicy& policy) { waiter_.setPolicy(policy); }
 
  private:
-  // Messages with tags that this thread drives beside another operation, or null. Opens them when there are some.
-  Result<TaggedExchange*> messagesBeside();
-  uint32_t transportsOf(const Drive& drive) const {
-    return drive.transports | (tagged_ ? tagged_->transports() : 0) |
-           (tagged_parts_.messages.listens() ? parts_.connector.allTransports() : 0);
-  }
-  // Puts and signals of other ranks that have arrived, if this rank listens. True if there was any progress.
-  bool takePuts() { return tagged_parts_.messages.listens() && tagged_parts_.messages.poll(); }
-  Status checkOnIt(const Drive& drive, TaggedExchange* beside, int64_t now_ns);
+  Status checkOnIt(const Drive& drive, int64_t now_ns);
   PeerWaits waitsOf(const Driven& operation) const;
   void countWaits(const PeerWaits& waits, int64_t now_ns);
   Obstacle obstacleOf(const Driven& operation, int64_t now_ns);
   Status overdue(const Driven& operation, uint64_t sequence);
-  Status sleep(Driven& operation, TaggedExchange* beside, int timeout_ms);
+  Status sleep(Driven& operation, int timeout_ms);
 
   const Parts parts_;
-  const TaggedExchange::Parts tagged_parts_;
   Waiter waiter_;
+  Background background_;
   std::vector<size_t> transport_places_;  // in the waiter, by transport
-  std::atomic<MessageSource*> messages_{nullptr};
-  std::unique_ptr<TaggedExchange> tagged_;  // of these; null before they are first seen
   int64_t looked_ns_ = 0;
   int64_t counted_ns_ = 0;  // until when waits are counted
   int64_t mended_ns_ = 0;   // when a link was last seen being made again

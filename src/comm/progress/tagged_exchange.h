@@ -42,9 +42,13 @@ class TaggedExchange final : public Driven {
     const bool is_brief = source_.waitsForTurn() || !parts_.connector.established(links_);
     return is_brief ? Pause::kBriefly : Pause::kUntilRung;
   }
+  Covers covers() const override { return Covers::kAllMessages; }
   Status overdue(int64_t timeout_ms) const override;
   // The program may have other messages to begin before it waits for these: ranks that wait for each other are no circle.
   bool tellsOthers() const override { return false; }
+  uint32_t roundsPerLook() const override { return kRoundsPerLook; }
+  size_t laneCount() const override { return 0; }
+  int32_t laneStep(size_t) const override { return -1; }
 
   // That it uses; they grow while it is driven.
   uint32_t transports() const { return transports_; }

@@ -19,6 +19,16 @@ enum class Pause : uint8_t {
   kForCopies,  // of a device, which take microseconds; nothing rings, and they have deadlines of their own
 };
 
+// The messages with tags, puts and signals of the communicator that poll() moves; the progress loop moves the others.
+enum class Covers : uint8_t {
+  kNone,
+  kArrivals,     // what other ranks put and signal
+  kAllMessages,  // also calls that other threads add
+};
+
+// For operations whose rounds are short.
+inline constexpr uint32_t kRoundsPerLook = 1024;
+
 // Poll-driven and resumable: never blocks, allocates, locks or reads a clock between its begin() and done(), except inside a
 // driver's copies (memory_copier.h). One thread at a time.
 class Driven {
@@ -34,17 +44,18 @@ class Driven {
   // What the operation waits for, for reports.
   virtual Obstacle obstacle() const = 0;
   // The ranks that the operation waits for, for statistics: allocates nothing.
-  virtual PeerWaits waits() const { return {}; }
-  virtual Pause pause() const { return Pause::kUntilRung; }
+  virtual PeerWaits waits() const = 0;
+  virtual Pause pause() const = 0;
+  virtual Covers covers() const = 0;
   // The error at the deadline: kTimeout, with a text for the user.
   virtual Status overdue(int64_t timeout_ms) const = 0;
   // Whether a wait of this operation is reported to the rendezvous, which finds circular waits.
-  virtual bool tellsOthers() const { return true; }
+  virtual bool tellsOthers() const = 0;
   // How many rounds may pass, even with progress, before the loop reads the clock and checks for an abort.
-  virtual uint32_t roundsPerLook() const { return 1024; }
+  virtual uint32_t roundsPerLook() const = 0;
   // For a timeline: the number of lanes, and the current step of a lane (-1: the lane is finished).
-  virtual size_t laneCount() const { return 0; }
-  virtual int32_t laneStep(size_t) const { return -1; }
+  virtual size_t laneCount() const = 0;
+  virtual int32_t laneStep(size_t lane) const = 0;
 };
 
 }  // namespace horing

@@ -33,9 +33,12 @@ class HostOperation final : public Driven {
   const Status& status() const override { return status_; }
   Obstacle obstacle() const override;
   PeerWaits waits() const override;
+  Pause pause() const override { return Pause::kUntilRung; }
+  Covers covers() const override { return Covers::kNone; }
   Status overdue(int64_t timeout_ms) const override;
+  bool tellsOthers() const override { return true; }
   // A round may read a megabyte from the memory of a rank that has failed and waits to get it back.
-  uint32_t roundsPerLook() const override { return plan_.readsPeers() ? 8 : Driven::roundsPerLook(); }
+  uint32_t roundsPerLook() const override { return plan_.readsPeers() ? 8 : kRoundsPerLook; }
   uint64_t memoryBytes() const;
   // Whether lent memory may help the call that has begun.
   bool movesInPlace() const { return in_place_ != InPlace::kNothing; }

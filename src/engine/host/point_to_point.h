@@ -73,7 +73,12 @@ class PointToPoint final : public Driven {
   Obstacle obstacle() const override;
   PeerWaits waits() const override;
   Pause pause() const override;
+  Covers covers() const override { return listens_ ? Covers::kArrivals : Covers::kNone; }
   Status overdue(int64_t timeout_ms) const override;
+  bool tellsOthers() const override { return true; }
+  uint32_t roundsPerLook() const override { return kRoundsPerLook; }
+  size_t laneCount() const override { return 0; }
+  int32_t laneStep(size_t) const override { return -1; }
   uint64_t memoryBytes() const;
 
  private:

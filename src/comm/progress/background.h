@@ -1,0 +1,57 @@
+#pragma once
+// The messages that progress beside the operation that a rank drives: messages with tags, and what other ranks put and signal.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/obstacle.h"
+#include "base/status.h"
+#include "comm/progress/message_source.h"
+#include "comm/progress/tagged_exchange.h"
+#include "comm/progress/waiter.h"
+#include "engine/host/driven.h"
+
+namespace horing {
+
+// One thread at a time, the one that drives, except setSource().
+class Background {
+ public:
+  // All must outlive it. The waiter then also wakes for the source.
+  Background(const TaggedExchange::Parts& parts, Waiter& waiter) : parts_(parts), waiter_(waiter) {}
+
+  // Any thread, once. The source must outlive the operations.
+  void setSource(MessageSource& source) { source_.store(&source, std::memory_order_release); }
+  // Costs next to nothing.
+  bool mayHaveAny() const {
+    return source_.load(std::memory_order_relaxed) != nullptr || parts_.messages.listens();
+  }
+  // Moves the messages that the operation does not move itself. True if there was any progress.
+  bool poll(Covers by_operation);
+  // The error of these messages.
+  const Status& status() const { return tagged_ ? tagged_->status() : parts_.messages.status(); }
+  // The messages with tags, if this thread drives them; else null.
+  TaggedExchange* tagged();
+
+  // The transports that they use, as bits; see Connector.
+  uint32_t transports() const {
+    return (tagged_ ? tagged_->transports() : 0) |
+           (parts_.messages.listens() ? parts_.connector.allTransports() : 0);
+  }
+  // Whether messages of this thread wait for something that nothing announces.
+  bool pausesBriefly() {
+    TaggedExchange* const messages = tagged();
+    return messages && messages->pause() == Pause::kBriefly;
+  }
+  // Whether a rank with windows has messages that wait for room at their peers.
+  bool waitsForRoom() const;
+  // Names nobody, so that these messages are no part of a circle: peers that are asked take puts.
+  Obstacle obstacle() const { return {{}, parts_.messages.obstacle().text}; }
+
+ private:
+  const TaggedExchange::Parts parts_;
+  Waiter& waiter_;
+  std::atomic<MessageSource*> source_{nullptr};
+  std::unique_ptr<TaggedExchange> tagged_;  // null before the source's thread first drives
+};
+
+}  // namespace horing
