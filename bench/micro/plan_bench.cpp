@@ -8,57 +8,12 @@
 #include <memory>
 #include <string>
 
+#include "../../tests/transport/idle_link.h"
 #include "comm/calls/planner.h"
 #include "comm/links/link_shape.h"
 
 namespace horing {
 namespace {
-
-class NowhereSender final : public Sender {
- public:
-  std::byte* tryAcquire(uint32_t) override { return nullptr; }
-  void post(uint32_t, Tag) override {}
-  bool flushed() const override { return true; }
-  LandingSender* landings() override { return nullptr; }
-  LentSender* lent() override { return nullptr; }
-  CallersSlotsSender* callersSlots() override { return nullptr; }
-  SharedSlotsSender* sharedSlots() override { return nullptr; }
-};
-
-class NowhereReceiver final : public Receiver {
- public:
-  const Message* tryPeek() override { return nullptr; }
-  bool hasMessage() const override { return false; }
-  void release() override {}
-  bool flushed() const override { return true; }
-  LandingReceiver* landings() override { return nullptr; }
-  LentReceiver* lent() override { return nullptr; }
-  CallersSlotsReceiver* callersSlots() override { return nullptr; }
-};
-
-class NowhereLink final : public Link {
- public:
-  NowhereLink(int peer, int number) : peer_(peer), number_(number) {}
-  int peer() const override { return peer_; }
-  int number() const override { return number_; }
-  bool established() const override { return true; }
-  const Status& status() const override { return status_; }
-  bool givenUp() const override { return false; }
-  bool isMending() const override { return false; }
-  bool hasUnderWay() const override { return false; }
-  bool departed() const override { return false; }
-  Sender& sender(int) override { return sender_; }
-  Receiver& receiver(int) override { return receiver_; }
-  uint64_t memoryBytes() const override { return 0; }
-  std::string describe() const override { return "nowhere"; }
-
- private:
-  int peer_;
-  int number_;
-  Status status_;
-  NowhereSender sender_;
-  NowhereReceiver receiver_;
-};
 
 class NowhereTransport final : public Transport {
  public:
@@ -67,7 +22,7 @@ class NowhereTransport final : public Transport {
   bool canReach(std::span<const std::byte>) const override { return true; }
   std::string whyUnreachable(std::span<const std::byte>) const override { return {}; }
   Result<Link*> connect(int peer, std::span<const std::byte>, const LinkShape&, int number) override {
-    links_.push_back(std::make_unique<NowhereLink>(peer, number));
+    links_.push_back(std::make_unique<testing::IdleLink>(peer, number));
     return links_.back().get();
   }
   Status progress() override { return {}; }
@@ -79,7 +34,7 @@ class NowhereTransport final : public Transport {
   RegionAccess* regions() override { return nullptr; }
 
  private:
-  std::vector<std::unique_ptr<NowhereLink>> links_;
+  std::vector<std::unique_ptr<testing::IdleLink>> links_;
 };
 
 std::unique_ptr<Connector> makeConnector(const Config& config, int ranks) {

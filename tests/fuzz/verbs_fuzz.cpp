@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <deque>
 #include <memory>
 
+#include "../transport/scripted_link.h"
 #include "../transport/verbs_fake.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -17,83 +17,10 @@ namespace {
 using testing::FakeDevice;
 using testing::fakeGid;
 using testing::FakeVerbs;
+using testing::ScriptedLink;
 using verbs::ControlTag;
 
 constexpr LinkShape kShape{.channels = 2, .slots = 4, .slot_bytes = 128};
-
-// Delivers the input's messages, and keeps the link's last hello.
-class ScriptedControl final : public Link {
- public:
-  void say(uint64_t word, Bytes bytes) { words_.push_back({word, {bytes.begin(), bytes.end()}}); }
-  template <typename Struct>
-  void say(ControlTag word, const Struct& what) {
-    say(static_cast<uint64_t>(word), std::as_bytes(std::span(&what, 1)));
-  }
-  // Which of all words there is no room for; they take none otherwise.
-  bool full = false;
-  verbs::Hello hello{};
-
-  int peer() const override { return 1; }
-  int number() const override { return 0; }
-  bool established() const override { return true; }
-  const Status& status() const override { return status_; }
-  bool givenUp() const override { return false; }
-  bool isMending() const override { return false; }
-  bool hasUnderWay() const override { return false; }
-  bool departed() const override { return false; }
-  Sender& sender(int) override { return sender_; }
-  Receiver& receiver(int) override { return receiver_; }
-  uint64_t memoryBytes() const override { return 0; }
-  std::string describe() const override { return "scripted"; }
-
- private:
-  struct Spoken {
-    uint64_t word;
-    std::vector<std::byte> bytes;
-  };
-  struct SendingEnd final : Sender {
-    explicit SendingEnd(ScriptedControl& control) : all(control) {}
-    std::byte* tryAcquire(uint32_t) override { return all.full ? nullptr : all.slot_; }
-    void post(uint32_t bytes, Tag tag) override { all.post(bytes, tag); }
-    bool flushed() const override { return true; }
-    LandingSender* landings() override { return nullptr; }
-    LentSender* lent() override { return nullptr; }
-    CallersSlotsSender* callersSlots() override { return nullptr; }
-    SharedSlotsSender* sharedSlots() override { return nullptr; }
-    ScriptedControl& all;
-  };
-  struct ReceivingEnd final : Receiver {
-    explicit ReceivingEnd(ScriptedControl& control) : all(control) {}
-    const Message* tryPeek() override {
-      if (all.words_.empty()) return nullptr;
-      const Spoken& oldest = all.words_.front();
-      all.message_ = {oldest.bytes.data(), static_cast<uint32_t>(oldest.bytes.size()), oldest.word};
-      return &all.message_;
-    }
-    bool hasMessage() const override { return !all.words_.empty(); }
-    void release() override { all.words_.pop_front(); }
-    bool flushed() const override { return true; }
-    LandingReceiver* landings() override { return nullptr; }
-    LentReceiver* lent() override { return nullptr; }
-    CallersSlotsReceiver* callersSlots() override { return nullptr; }
-    ScriptedControl& all;
-  };
-  void post(uint32_t bytes, Tag tag) {
-    HORING_CHECK_LE(bytes, verbs::kControlShape.slot_bytes);
-    if (tag == static_cast<Tag>(ControlTag::kHello)) std::memcpy(&hello, slot_, sizeof hello);
-    if (tag != static_cast<Tag>(ControlTag::kAgain)) return;
-    verbs::Again again;
-    std::memcpy(&again, slot_, sizeof again);
-    hello.path[again.path] = again.hello;
-  }
-
-  alignas(64) std::byte slot_[verbs::kControlShape.slot_bytes];
-  Status status_;
-  std::deque<Spoken> words_;
-  Message message_;
-  SendingEnd sender_{*this};
-  ReceivingEnd receiver_{*this};
-};
 
 // This rank's link over a0 and a1, and what holds the other ends of its wires,
 // b0 and b1.
@@ -112,8 +39,8 @@ class Scene {
         verbs::Path::make(*devices_[2 + index], {.id = 1000, .sends = 64, .receives = 64, .pkey_index = 0});
     HORING_CHECK(made.ok());
     ends_[index] = made.take();
-    [[maybe_unused]] const Status on = ends_[index]->connect(
-        control_.hello.path[index], verbs::PublishedPort::of(devices_[index]->port()), {});
+    [[maybe_unused]] const Status on =
+        ends_[index]->connect(hello_.path[index], verbs::PublishedPort::of(devices_[index]->port()), {});
   }
   verbs::PathHello helloOf(size_t index) const {
     return {.queue_pair = ends_[index]->queuePair(),
@@ -135,14 +62,11 @@ class Scene {
   // A message anywhere in the link's slots, or outside them.
   void write(size_t index, uint32_t offset, uint32_t bytes, uint32_t immediate) {
     if (!ends_[index] || !ends_[index]->hasRoom()) return;
-    const uint64_t to = control_.hello.slots_address + offset;
+    const uint64_t to = hello_.slots_address + offset;
     const verbs::Piece piece{
         .from = memory_, .bytes = std::min(bytes, uint32_t{sizeof memory_}), .local_key = region_.localKey()};
-    [[maybe_unused]] const Status posted =
-        ends_[index]->post({.pieces = {piece},
-                            .to = to,
-                            .remote_key = control_.hello.path[index].remote_key,
-                            .immediate = immediate});
+    [[maybe_unused]] const Status posted = ends_[index]->post(
+        {.pieces = {piece}, .to = to, .remote_key = hello_.path[index].remote_key, .immediate = immediate});
   }
   void turn() {
     for (size_t i = 0; i < 2; ++i) {
@@ -158,7 +82,7 @@ class Scene {
 
   FakeVerbs verbs{{device("a0", 0, 1), device("a1", 1, 1), device("b0", 0, 2), device("b1", 1, 2)}};
   ManualClock clock;
-  ScriptedControl& control() { return control_; }
+  ScriptedLink& control() { return control_; }
   verbs::VerbsLink& link() { return *link_; }
 
  private:
@@ -191,6 +115,14 @@ class Scene {
     HORING_CHECK(made.ok());
     return made.take();
   }
+  // Keeps the last offer of the link for each path.
+  void posted(Tag tag, Bytes data) {
+    verbs::Again again{};
+    if (tag == static_cast<Tag>(ControlTag::kHello)) std::memcpy(&hello_, data.data(), sizeof hello_);
+    if (tag != static_cast<Tag>(ControlTag::kAgain)) return;
+    std::memcpy(&again, data.data(), sizeof again);
+    hello_.path[again.path] = again.hello;
+  }
   uint64_t address() const { return reinterpret_cast<uintptr_t>(memory_); }
 
   std::vector<std::unique_ptr<verbs::Device>> devices_ = open();
@@ -199,7 +131,8 @@ class Scene {
   verbs::RegionCache regions_{devices_, {}, Log(LogLevel::kNone)};
   DataMoved moved_;
   std::vector<size_t> owners_;  // index of each path's identity
-  ScriptedControl control_;
+  verbs::Hello hello_{};
+  ScriptedLink control_{verbs::kControlShape.slot_bytes, [this](Tag tag, Bytes data) { posted(tag, data); }};
   std::unique_ptr<verbs::VerbsLink> link_;
   std::unique_ptr<verbs::Path> ends_[2];
 };

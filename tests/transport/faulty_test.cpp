@@ -1,8 +1,8 @@
 // The faulty decorator: faults happen as planned, and again for the same seed.
 #include <bit>
-#include <cstdlib>
 
 #include "contract_ranks.h"
+#include "idle_link.h"
 #include "transport/faulty/faulty_link.h"
 #include "transport/faulty/faulty_transport.h"
 #include "transport/loopback/loopback_transport.h"
@@ -28,26 +28,12 @@ class PlannedFixture final : public TransportFixture {
   FaultPlan plan_;
 };
 
-// Not established: it has no connections.
-class SilentLink final : public Link {
+class TroubledLink final : public IdleLink {
  public:
   bool gave_up = false, mends = false, sends = false;
-
-  int peer() const override { return 1; }
-  int number() const override { return 0; }
-  bool established() const override { return false; }
-  const Status& status() const override { return status_; }
   bool givenUp() const override { return gave_up; }
   bool isMending() const override { return mends; }
   bool hasUnderWay() const override { return sends; }
-  bool departed() const override { return false; }
-  Sender& sender(int) override { std::abort(); }
-  Receiver& receiver(int) override { std::abort(); }
-  uint64_t memoryBytes() const override { return 0; }
-  std::string describe() const override { return "silent"; }
-
- private:
-  Status status_;
 };
 
 ContractRanks faultyRanks(int ranks, const FaultPlan& plan) {
@@ -122,7 +108,7 @@ TEST(FaultyTransport, CutsOnlyTheChosenLinkAndNamesThePeer) {
 }
 
 TEST(FaultyTransport, TellsTheStateOfTheLinkInside) {
-  SilentLink inner;
+  TroubledLink inner;
   const FaultyLink link(&inner, {}, kShape);
   EXPECT_FALSE(link.givenUp() || link.isMending() || link.hasUnderWay());
   inner.gave_up = true;

@@ -112,14 +112,14 @@ void VerbsLink::failDeparted(uint32_t channel) {
 }
 
 void VerbsLink::progress(Effort effort) {
-  if (!status_.ok() || departed_ || !ready() || instead_) return;
+  if (!status_.ok() || hasLeft() || !ready() || instead_) return;
   if (waiting_count_ > 0) pushWaiting();
   if (credits_owed_) pushCredits(effort);
 }
 
 void VerbsLink::send(uint32_t channel, uint64_t sequence) {
   if (!status_.ok()) return;
-  if (departed_) return failDeparted(channel);
+  if (hasLeft()) return failDeparted(channel);
   HORING_CHECK_LT(waiting_count_, waiting_.size());
   waiting_[(waiting_first_ + waiting_count_++) % waiting_.size()] = {channel, sequence};
   pushWaiting();
@@ -256,7 +256,7 @@ void VerbsLink::completed(size_t index, const ibv_wc& done) {
   if (!path.pair || path.pair->id() != Path::idOf(done) || !status_.ok()) return;
   if (done.status != IBV_WC_SUCCESS) {
     // A peer that has left receives nothing any more, which is no failure.
-    if (departed_) return;
+    if (hasLeft()) return;
     const char* const text = options_.paths[index].device->library().statusText(done.status);
     giveUp(index, formatString("%s (vendor code %u)", text, done.vendor_err), lossOf(done.status));
     return;
@@ -269,7 +269,7 @@ void VerbsLink::completed(size_t index, const ibv_wc& done) {
   arrived(done);
   // The path may have been given up meanwhile.
   if (!path.pair) return;
-  if (const Status room = path.pair->receiveDone(); !room.ok() && !departed_) postFailed(path, room);
+  if (const Status room = path.pair->receiveDone(); !room.ok() && !hasLeft()) postFailed(path, room);
 }
 
 std::array<uint32_t, kMaxPaths> VerbsLink::remoteKeys(const RegionCache::Entry& region) const {
@@ -318,14 +318,14 @@ void VerbsLink::giveUp(size_t index, const std::string& why, Loss loss) {
   const std::string& name = options_.paths[index].name;
   options_.log.warn("verbs", "lost a path to rank %d (%s): %s; %zu of %zu are left", options_.peer,
                     name.c_str(), why.c_str(), pathsLeft(), paths_.size());
-  if (said_hello_) sayBroken(index);
+  if (mine_ != LinkStage::kBegun) sayBroken(index);
   if (openPaths() > 0 || !why_stranded_.empty()) return;
   why_stranded_ = name + ": " + why;
   stranded_since_ns_ = options_.clock->nowNs();
 }
 
 void VerbsLink::portFailed(const Device& device, const std::string& why) {
-  if (!status_.ok() || departed_) return;
+  if (!status_.ok() || hasLeft()) return;
   for (size_t index = 0; index < paths_.size(); ++index)
     if (options_.paths[index].device == &device && paths_[index].pair &&
         (openPaths() > 1 || !paths_[index].proven || device.dead()))

@@ -1,7 +1,9 @@
 #pragma once
 // A link to one peer over RDMA: slots, connections, and the paths that they share.
+#include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +28,14 @@ struct PathPlan {
 };
 
 class VerbsLink;
+
+// How far an end has come with a link, as reported to the other end.
+enum class LinkStage : uint8_t {
+  kBegun,
+  kGreeted,  // by kHello: its slots and queue pairs
+  kReady,    // by kReady: it has a path
+  kLeft,     // by kGoodbye
+};
 
 // How far an end has come with a path in its present generation (link_recovery.cpp), as reported to the other end.
 enum class PathStage : uint8_t {
@@ -79,7 +89,7 @@ class VerbsLink final : public Link {
   bool established() const override { return instead_ ? instead_->established() : ready(); }
   bool givenUp() const override { return instead_ && instead_->givenUp(); }
   bool isMending() const override {
-    return instead_ ? instead_->isMending() : ready() && openPaths() == 0 && !departed_ && status_.ok();
+    return instead_ ? instead_->isMending() : ready() && openPaths() == 0 && !hasLeft() && status_.ok();
   }
   bool hasUnderWay() const override { return instead_ && instead_->hasUnderWay(); }
   const Status& status() const override { return instead_ && status_.ok() ? instead_->status() : status_; }
@@ -133,7 +143,7 @@ class VerbsLink final : public Link {
   // The peer has left in order; all its messages before lastMessage() were delivered.
   bool departed() const override {
     if (instead_) return instead_->departed();
-    return departed_ || (!ready() && control_.departed());
+    return hasLeft() || (!ready() && control_.departed());
   }
   uint64_t lastMessage(uint32_t channel) const { return goodbye_.posted[channel]; }
   void failDeparted(uint32_t channel);
@@ -174,7 +184,9 @@ class VerbsLink final : public Link {
     void operator()(std::byte* memory) const;
   };
 
-  bool ready() const { return said_ready_ && peer_ready_; }
+  bool ready() const { return mine_ >= LinkStage::kReady && peers_ >= LinkStage::kReady; }
+  // The peer has said goodbye.
+  bool hasLeft() const { return peers_ == LinkStage::kLeft; }
   Status openPath(size_t index);
   uint32_t dataChannels() const { return static_cast<uint32_t>(shape().channels); }
   // For a channel, or for the announcements of its landings.
@@ -183,8 +195,17 @@ class VerbsLink final : public Link {
   uint64_t slotBytes() const;
   uint64_t rowBytes() const { return slotBytes() + kLargestPacket; }
   bool say(ControlTag tag, std::span<const std::byte> what);
+  // A control message. It may arrive while this end is at `mine` or later, and the peer from `first` to `last`; it moves the peer to `then`.
+  struct Rule {
+    ControlTag tag;
+    LinkStage mine, first, last;
+    std::optional<LinkStage> then;
+    void (VerbsLink::*hear)(const Message&);
+  };
+  static const std::array<Rule, 6> kRules;
   void hear(const Message& message);
   void hearHello(const Message& message);
+  void hearReady(const Message& message);
   void hearBroken(const Message& message);
   void hearGoodbye(const Message& message);
   void sayHello();
@@ -205,8 +226,8 @@ class VerbsLink final : public Link {
   bool pushCredit(uint32_t channel);
   bool transmit(LinkPath& path, const Waiting& message);
   void postFailed(LinkPath& path, const Status& status);
-  void hearAgain(const Again& said);
-  void hearOn(uint32_t index);
+  void hearAgain(const Message& message);
+  void hearOn(const Message& message);
   bool isDue(const LinkPath& path) const;
   bool isOverdue(const LinkPath& path) const;
   size_t pathsLeft() const;
@@ -234,13 +255,8 @@ class VerbsLink final : public Link {
   size_t waiting_count_ = 0;
   uint64_t peer_slots_ = 0;  // address at the peer
   size_t turn_ = 0;
-  bool said_hello_ = false;
-  bool heard_hello_ = false;
-  bool said_ready_ = false;
-  bool peer_ready_ = false;
+  LinkStage mine_ = LinkStage::kBegun, peers_ = LinkStage::kBegun;
   bool credits_owed_ = false;
-  bool departed_ = false;
-  bool said_goodbye_ = false;
   Goodbye goodbye_{};         // the peer's
   std::string why_stranded_;  // why the last path was lost
   int64_t stranded_since_ns_ = 0;

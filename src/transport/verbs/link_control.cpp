@@ -1,6 +1,5 @@
 // The control messages between the two ends of a link: setup, losses, and departure.
 #include <algorithm>
-#include <cstring>
 
 #include "transport/link_shape.h"
 #include "transport/verbs/link.h"
@@ -13,28 +12,33 @@ namespace {
 // or left.
 constexpr int64_t kExplanationNs = 1'000'000'000;
 
-template <typename Struct>
-bool read(const Message& message, Struct& into) {
-  if (message.bytes != sizeof into) return false;
-  std::memcpy(&into, message.data, sizeof into);
-  return true;
-}
-
 }  // namespace
 
+const std::array<VerbsLink::Rule, 6> VerbsLink::kRules = [] {
+  using enum LinkStage;
+  return std::array<Rule, 6>{{
+      {ControlTag::kHello, kBegun, kBegun, kBegun, kGreeted, &VerbsLink::hearHello},
+      {ControlTag::kReady, kGreeted, kGreeted, kGreeted, kReady, &VerbsLink::hearReady},
+      {ControlTag::kBroken, kBegun, kGreeted, kReady, {}, &VerbsLink::hearBroken},
+      {ControlTag::kOn, kBegun, kGreeted, kReady, {}, &VerbsLink::hearOn},
+      {ControlTag::kAgain, kReady, kGreeted, kReady, {}, &VerbsLink::hearAgain},
+      {ControlTag::kGoodbye, kReady, kReady, kReady, kLeft, &VerbsLink::hearGoodbye},
+  }};
+}();
+
 void VerbsLink::progressControl() {
-  if (!status_.ok() || departed_ || instead_) return;
+  if (!status_.ok() || hasLeft() || instead_) return;
   if (!control_.status().ok()) return controlFailed();
   if (!control_.established()) return;
-  if (!said_hello_) sayHello();
+  if (mine_ == LinkStage::kBegun) sayHello();
   Receiver& incoming = control_.receiver(0);
-  while (status_.ok() && !departed_) {
+  while (status_.ok() && !hasLeft()) {
     const Message* const message = incoming.tryPeek();
     if (!message) break;
     hear(*message);
     incoming.release();
   }
-  if (!control_.status().ok() && !departed_) controlFailed();
+  if (!control_.status().ok() && !hasLeft()) controlFailed();
   progressRecovery();
   if (!why_stranded_.empty()) judgeStranded();
 }
@@ -58,8 +62,9 @@ void VerbsLink::sayHello() {
               .path = {}};
   for (size_t i = 0; i < paths_.size(); ++i)
     if (paths_[i].pair) hello.path[i] = helloOf(paths_[i]);
-  said_hello_ = say(ControlTag::kHello, std::as_bytes(std::span(&hello, 1)));
-  for (size_t i = 0; i < paths_.size() && said_hello_; ++i)
+  if (!say(ControlTag::kHello, std::as_bytes(std::span(&hello, 1)))) return;
+  mine_ = LinkStage::kGreeted;
+  for (size_t i = 0; i < paths_.size(); ++i)
     if (paths_[i].pair)
       paths_[i].mine = PathStage::kOffered;
     else
@@ -91,19 +96,12 @@ void VerbsLink::sayBroken(size_t index) {
 }
 
 void VerbsLink::hear(const Message& message) {
-  const auto tag = static_cast<ControlTag>(message.tag);
-  if (tag == ControlTag::kHello && !heard_hello_) return hearHello(message);
-  if (tag == ControlTag::kReady && said_hello_ && heard_hello_ && !peer_ready_ && message.bytes == 0) {
-    peer_ready_ = true;
-    return;
-  }
-  if (tag == ControlTag::kBroken && heard_hello_) return hearBroken(message);
-  Again again;
-  if (tag == ControlTag::kAgain && said_ready_ && read(message, again)) return hearAgain(again);
-  uint32_t path = 0;
-  if (tag == ControlTag::kOn && heard_hello_ && read(message, path)) return hearOn(path);
-  if (tag == ControlTag::kGoodbye && said_ready_) return hearGoodbye(message);
-  broken("an unexpected control message");
+  const auto* const rule =
+      std::ranges::find(kRules, message.tag, [](const Rule& each) { return static_cast<Tag>(each.tag); });
+  if (rule == kRules.end() || mine_ < rule->mine || peers_ < rule->first || peers_ > rule->last)
+    return broken("an unexpected control message");
+  peers_ = rule->then.value_or(peers_);
+  (this->*rule->hear)(message);
 }
 
 void VerbsLink::hearHello(const Message& message) {
@@ -114,7 +112,6 @@ void VerbsLink::hearHello(const Message& message) {
   if (theirs != shape()) return fail(linkShapeMismatch(options_.rank, shape(), options_.peer, theirs));
   // Both ends compute the paths from the same addresses.
   if (hello.paths != paths_.size()) return broken("another number of paths than ours");
-  heard_hello_ = true;
   peer_slots_ = hello.slots_address;
   for (size_t i = 0; i < paths_.size(); ++i) {
     paths_[i].theirs = hello.path[i];
@@ -122,6 +119,10 @@ void VerbsLink::hearHello(const Message& message) {
     const bool is_offered = hello.path[i].queue_pair != 0 && paths_[i].hears(PathStage::kOffered);
     if (paths_[i].pair && is_offered) connectPath(i);
   }
+}
+
+void VerbsLink::hearReady(const Message& message) {
+  if (message.bytes != 0) broken("data where none belongs");
 }
 
 // The end that first notices a lost path reports it; the other gives it up, too, and reports what it has received; then both
@@ -149,7 +150,6 @@ void VerbsLink::hearGoodbye(const Message& message) {
       return broken("more messages acknowledged than were sent");
     if (!sender.flushed()) failDeparted(channel);
   }
-  departed_ = true;
 }
 
 void VerbsLink::controlFailed() {
@@ -158,7 +158,7 @@ void VerbsLink::controlFailed() {
 }
 
 void VerbsLink::judgeStranded() {
-  if (!status_.ok() || departed_) return;
+  if (!status_.ok() || hasLeft()) return;
   if (!ready()) {
     if (agreedWithoutPaths()) goWithoutPaths();
     return;
@@ -178,7 +178,7 @@ void VerbsLink::judgeStranded() {
 // An end reports ready while it has a path, hence before it reports the loss of its last path. So once both ends have reported all paths
 // lost, both know whether both were ready; only in that case may data have been sent.
 bool VerbsLink::agreedWithoutPaths() const {
-  return heard_hello_ &&
+  return peers_ != LinkStage::kBegun &&
          std::all_of(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.over(); });
 }
 
@@ -202,7 +202,7 @@ void VerbsLink::goWithoutPaths() {
 }
 
 bool VerbsLink::leave() {
-  if (!status_.ok() || departed_ || !ready() || instead_ || said_goodbye_) return true;
+  if (!status_.ok() || hasLeft() || !ready() || instead_ || mine_ == LinkStage::kLeft) return true;
   if (waiting_count_ > 0 || credits_owed_) return false;
   bool settled = true;
   for (size_t index = 0; index < paths_.size(); ++index) {
@@ -222,7 +222,8 @@ bool VerbsLink::leave() {
   }
   // If it cannot be sent, the control link is broken, and the peer is not listening.
   [[maybe_unused]] const bool heard = say(ControlTag::kGoodbye, std::as_bytes(std::span(&said, 1)));
-  return said_goodbye_ = true;
+  mine_ = LinkStage::kLeft;
+  return true;
 }
 
 }  // namespace horing::verbs

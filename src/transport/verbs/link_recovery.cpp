@@ -4,7 +4,6 @@
 // A path has generations. Each begins when an end sends kAgain (the first: kHello), or kBroken since it has nothing to offer, and ends when
 // both have sent kBroken. Control messages are ordered, so both ends count generations alike, without numbers in the messages.
 #include <algorithm>
-#include <cstring>
 
 #include "transport/verbs/link.h"
 
@@ -45,7 +44,8 @@ bool VerbsLink::LinkPath::hears(PathStage stage) {
 
 // Also sends messages that had no room before.
 void VerbsLink::progressRecovery() {
-  if (!said_hello_ || !heard_hello_ || departed_ || said_goodbye_) return;
+  const auto is_there = [](LinkStage end) { return end == LinkStage::kGreeted || end == LinkStage::kReady; };
+  if (!is_there(mine_) || !is_there(peers_)) return;
   for (size_t index = 0; index < paths_.size() && status_.ok(); ++index) {
     LinkPath& path = paths_[index];
     if (path.lost() && path.mine != PathStage::kBroken) sayBroken(index);
@@ -61,7 +61,8 @@ void VerbsLink::progressRecovery() {
     if (path.mine != PathStage::kOffered || path.peers == PathStage::kBegun || path.lost()) continue;
     if (sayPath(ControlTag::kOn, index)) path.mine = PathStage::kOn;
   }
-  if (!said_ready_ && openPaths() > 0) said_ready_ = say(ControlTag::kReady, {});
+  if (mine_ == LinkStage::kGreeted && openPaths() > 0 && say(ControlTag::kReady, {}))
+    mine_ = LinkStage::kReady;
 }
 
 void VerbsLink::offer(size_t index) {
@@ -81,8 +82,9 @@ void VerbsLink::sayAgain(size_t index) {
   if (say(ControlTag::kAgain, std::as_bytes(std::span(&said, 1)))) path.mine = PathStage::kOffered;
 }
 
-void VerbsLink::hearAgain(const Again& said) {
-  if (said.path >= paths_.size()) return broken("a return of no path");
+void VerbsLink::hearAgain(const Message& message) {
+  Again said;
+  if (!read(message, said) || said.path >= paths_.size()) return broken("a return of no path");
   LinkPath& path = paths_[said.path];
   if (path.over()) beginGeneration(path);
   if (!path.hears(PathStage::kOffered)) return broken("a return of a path that was not lost");
@@ -91,8 +93,9 @@ void VerbsLink::hearAgain(const Again& said) {
 }
 
 // The peer is connected to this end's queue pair, so that a write can arrive.
-void VerbsLink::hearOn(uint32_t index) {
-  if (index >= paths_.size()) return broken("a path that is on, and is none");
+void VerbsLink::hearOn(const Message& message) {
+  uint32_t index = 0;
+  if (!read(message, index) || index >= paths_.size()) return broken("a path that is on, and is none");
   LinkPath& path = paths_[index];
   if (path.mine == PathStage::kBegun || !path.hears(PathStage::kOn))
     return broken("a path that is on before its time");

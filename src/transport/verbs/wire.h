@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "transport/channel_state.h"
@@ -99,6 +100,14 @@ enum class ControlTag : uint64_t {
   kOn = 0x6e6f,             // a path's number: this end's queue pair of this generation is connected
   kGoodbye = 0x6579627965,  // a Goodbye: this end leaves, and everything that it posted has arrived
 };
+
+// Reads the data of a control message. False: it has another size.
+template <typename Struct>
+bool read(const Message& message, Struct& into) {
+  if (message.bytes != sizeof into) return false;
+  std::memcpy(&into, message.data, sizeof into);
+  return true;
+}
 
 struct PathHello {
   uint32_t queue_pair;
