@@ -10,6 +10,7 @@ namespace horing {
 
 namespace {
 
+constexpr int kAcceptsPerTurn = 64;
 constexpr int kMostBroken = 64;  // connections in a row that ended before they were accepted
 
 enum class Purpose : uint8_t { kListen, kReserve };
@@ -81,6 +82,18 @@ Accepted acceptNext(const Fd& listener) {
     }
     if (error == EAGAIN || error == EWOULDBLOCK) return {};
     // Everything else is about that one connection.
+  }
+  return {};
+}
+
+Accepted acceptWaiting(const Fd& listener, const std::function<void(Accepted)>& admit,
+                       const std::function<bool(int error)>& makeRoom) {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    Accepted next = acceptNext(listener);
+    if (next.outcome == Accepted::Outcome::kOne)
+      admit(std::move(next));
+    else if (next.outcome != Accepted::Outcome::kLacking || !makeRoom(next.error))
+      return next;
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Listening sockets, connecting sockets, and accepted ones.
 #include <cstdint>
+#include <functional>
 
 #include "base/endpoint.h"
 #include "base/fd.h"
@@ -37,6 +38,11 @@ struct Accepted {
   int error = 0;
 };
 Accepted acceptNext(const Fd& listener);
+// Accepts the connections that wait, at most 64: the listening socket stays readable for the others. `admit(Accepted)` takes each.
+// `makeRoom(error)` is called where this machine lacks a resource: whether to try again. Returns kNone, or what stopped it: kLacking,
+// kDestroyed.
+Accepted acceptWaiting(const Fd& listener, const std::function<void(Accepted)>& admit,
+                       const std::function<bool(int error)>& makeRoom);
 
 // A stream socket, non-blocking, closed on exec. Errors are of this machine.
 Result<Fd> openSocket(Address::Family family);

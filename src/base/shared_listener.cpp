@@ -14,7 +14,6 @@ namespace horing {
 namespace {
 
 constexpr int kEventsPerTurn = 64;
-constexpr int kAcceptsPerTurn = 64;
 
 struct Listeners {
   struct Entry {
@@ -138,7 +137,7 @@ NamedListener::Arrivals SharedListener::take(NamedListener& taker, int64_t now_n
   }
   // After the events of existing connections: accept may reuse the number of a descriptor that was just closed.
   if (has_newcomers) arrivals.error = acceptAll(turn);
-  expire(turn);
+  strangers_.expire(now_ns, actions(turn));
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (it->owner == &taker) arrivals.connections.push_back(std::move(it->fd));
     it = it->owner == &taker ? waiting_.erase(it) : std::next(it);
@@ -148,42 +147,39 @@ NamedListener::Arrivals SharedListener::take(NamedListener& taker, int64_t now_n
 }
 
 int SharedListener::acceptAll(const Turn& turn) {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    Accepted next = acceptNext(listener_.fd);
-    if (next.outcome == Accepted::Outcome::kNone) return 0;
-    if (next.outcome == Accepted::Outcome::kOne) {
-      admit(std::move(next), turn);
-    } else if (next.outcome == Accepted::Outcome::kDestroyed) {
-      listenAgain(turn.log);
-      return 0;
-    } else if (!makeRoom(turn)) {
-      return next.error;
-    }
-  }
-  return 0;
+  const Accepted last = acceptWaiting(
+      listener_.fd, [&](Accepted accepted) { admit(std::move(accepted), turn); },
+      [&](int) { return makeRoom(turn); });
+  if (last.outcome == Accepted::Outcome::kDestroyed) listenAgain(turn.log);
+  return last.outcome == Accepted::Outcome::kLacking ? last.error : 0;
+}
+
+StrangerActions SharedListener::actions(const Turn& turn) {
+  return {.hear =
+              [this, &turn](int fd) {
+                read(fd, 0, turn);
+                const auto found = unnamed_.find(fd);
+                return found != unnamed_.end() && found->second.heard;
+              },
+          .drop = [this, &turn](int fd, const std::string& why) { dropUnnamed(fd, turn.log, why); }};
 }
 
 void SharedListener::admit(Accepted accepted, const Turn& turn) {
-  if (strangers_.full()) dropLeastWelcome(turn, "too many connections came after it");
   const int fd = accepted.fd.get();
   epoll_event event{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = fd}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return;
   unnamed_.emplace(fd, Connection{.fd = std::move(accepted.fd), .from = accepted.from});
-  strangers_.add(fd, turn.now_ns);
+  strangers_.admit(fd, turn.now_ns, actions(turn));
   read(fd, 0, turn);
 }
 
 // Connections that have not sent a name first, then those that have waited longest.
 bool SharedListener::makeRoom(const Turn& turn) {
   constexpr const char* kWhy = "this process has no more file descriptors (ulimit -n)";
-  if (!strangers_.empty()) {
-    dropLeastWelcome(turn, kWhy);
-  } else if (!waiting_.empty()) {
-    drop(waiting_.front(), turn.log, kWhy);
-    waiting_.pop_front();
-  } else {
-    return false;
-  }
+  if (strangers_.makeRoom(actions(turn), kWhy)) return true;
+  if (waiting_.empty()) return false;
+  drop(waiting_.front(), turn.log, kWhy);
+  waiting_.pop_front();
   return true;
 }
 
@@ -219,15 +215,6 @@ void SharedListener::assign(int fd, NamedListener& owner, const Turn& turn) {
   if (&owner != &turn.taker && owner.on_waiting_) owner.on_waiting_(fd);
 }
 
-void SharedListener::dropLeastWelcome(const Turn& turn, const char* why) {
-  const std::optional<int> one = strangers_.leastWelcome([&](int fd) {
-    read(fd, 0, turn);
-    const auto found = unnamed_.find(fd);
-    return found != unnamed_.end() && found->second.heard;
-  });
-  if (one) dropUnnamed(*one, turn.log, why);
-}
-
 void SharedListener::dropUnnamed(int fd, const Log& log, const std::string& why) {
   drop(unnamed_.at(fd), log, why);
   strangers_.remove(fd);
@@ -238,13 +225,6 @@ void SharedListener::drop(const Connection& connection, const Log& log, const st
   // A forked child may hold a copy, and the kernel would still report its events.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.fd.get(), nullptr);
   log.info("socket", "dropped a connection from %s: %s", connection.from.text().c_str(), why.c_str());
-}
-
-void SharedListener::expire(const Turn& turn) {
-  while (const std::optional<int> fd = strangers_.overdue(turn.now_ns))
-    dropUnnamed(
-        *fd, turn.log,
-        formatString("it did not prove the key within %lld ms", static_cast<long long>(kProofTimeoutMs)));
 }
 
 }  // namespace horing

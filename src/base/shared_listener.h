@@ -92,13 +92,12 @@ class SharedListener {
   void listenAgain(const Log& log);
   int acceptAll(const Turn& turn);
   void admit(Accepted accepted, const Turn& turn);
+  StrangerActions actions(const Turn& turn);
   bool makeRoom(const Turn& turn);
   void read(int fd, uint32_t events, const Turn& turn);
   void assign(int fd, NamedListener& owner, const Turn& turn);
-  void dropLeastWelcome(const Turn& turn, const char* why);
   void drop(const Connection& connection, const Log& log, const std::string& why);
   void dropUnnamed(int fd, const Log& log, const std::string& why);
-  void expire(const Turn& turn);
 
   ForkGuard fork_guard_;
   PortRange ports_;

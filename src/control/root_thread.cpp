@@ -23,7 +23,6 @@ constexpr int64_t kLongestTurnMs = 50;  // while it closes
 constexpr int64_t kLongestWaitMs = 500;
 // Out of file descriptors: accepting again at once would spin.
 constexpr int64_t kAcceptPauseMs = 100;
-constexpr int kAcceptsPerWake = 64;
 
 constexpr int64_t toNs(int64_t ms) {
   return ms * 1'000'000;
@@ -108,7 +107,7 @@ int64_t RootThread::turn(int wait_ms) {
   const int64_t now_ns = clock_.nowNs();
   for (const int fd : ready) {
     if (listener_.fd.valid() && fd == listener_.fd.get()) {
-      acceptAll(now_ns);
+      acceptArrivals(now_ns);
     } else {
       serve(fd, now_ns);
     }
@@ -151,20 +150,29 @@ bool RootThread::keepSpare() {
   return spare_.valid();
 }
 
-void RootThread::acceptAll(int64_t now_ns) {
+void RootThread::acceptArrivals(int64_t now_ns) {
   if (!rendezvous_.complete()) [[maybe_unused]]
     const bool has_spare = keepSpare();
-  for (int accepted = 0; accepted < kAcceptsPerWake; ++accepted) {
-    Accepted next = acceptNext(listener_.fd);
-    if (next.outcome == Accepted::Outcome::kDestroyed) return listenAgain();
-    if (next.outcome == Accepted::Outcome::kNone) return;
-    if (next.outcome == Accepted::Outcome::kOne) {
-      welcomeStranger(std::move(next.fd), next.from, now_ns);
-    } else {
-      lackDescriptors(now_ns, next.error);
-      if (accept_again_ns_ != 0) return;
-    }
-  }
+  const Accepted last = acceptWaiting(
+      listener_.fd,
+      [&](Accepted accepted) { welcomeStranger(std::move(accepted.fd), accepted.from, now_ns); },
+      [&](int error) {
+        lackDescriptors(now_ns, error);
+        return accept_again_ns_ == 0;
+      });
+  if (last.outcome == Accepted::Outcome::kDestroyed) listenAgain();
+}
+
+StrangerActions RootThread::actions(int64_t now_ns) {
+  return {
+      .hear =
+          [this, now_ns](int fd) {
+            serve(fd, now_ns);
+            const auto found = clients_.find(fd);
+            return found != clients_.end() && found->second->channel.heard();
+          },
+      .drop = [this](int fd,
+                     const std::string& why) { drop(fd, makeStatus(Code::kTimeout, "%s", why.c_str())); }};
 }
 
 void RootThread::lackDescriptors(int64_t now_ns, int error_number) {
@@ -185,22 +193,11 @@ void RootThread::lackDescriptors(int64_t now_ns, int error_number) {
 void RootThread::welcomeStranger(Fd fd, const Endpoint& from, int64_t now_ns) {
   const int number = fd.get();
   tuneControlSocket(number);
-  if (strangers_.full()) makeRoom(now_ns);
   auto client = std::make_unique<Client>(std::move(fd), key_, from);
   if (!watch_->add(number, EPOLLIN).ok()) return;
   client->watch = watch_.get();
-  strangers_.add(number, now_ns);
   clients_.emplace(number, std::move(client));
-}
-
-void RootThread::makeRoom(int64_t now_ns) {
-  const std::optional<int> one = strangers_.leastWelcome([&](int fd) {
-    serve(fd, now_ns);
-    const auto found = clients_.find(fd);
-    return found != clients_.end() && found->second->channel.heard();
-  });
-  if (one)
-    drop(*one, makeStatus(Code::kTimeout, "too many connections came after it before it proved the key"));
+  strangers_.admit(number, now_ns, actions(now_ns));
 }
 
 void RootThread::serve(int fd, int64_t now_ns) {
@@ -427,10 +424,7 @@ void RootThread::watchWrites(Client& client) {
 }
 
 void RootThread::expire(int64_t now_ns) {
-  for (const Strangers* const list : {&strangers_, &refused_})
-    while (const std::optional<int> fd = list->overdue(now_ns))
-      drop(*fd, makeStatus(Code::kTimeout, "it did not prove the key within %lld ms",
-                           static_cast<long long>(proof_timeout_ms_)));
+  for (Strangers* const list : {&strangers_, &refused_}) list->expire(now_ns, actions(now_ns));
   if (accept_again_ns_ != 0 && now_ns >= accept_again_ns_) {
     accept_again_ns_ = 0;
     if (!watch_->add(listener_.fd.get(), EPOLLIN).ok()) accept_again_ns_ = now_ns + toNs(kAcceptPauseMs);

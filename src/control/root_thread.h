@@ -94,9 +94,9 @@ class RootThread final : public RootService {
   int64_t turn(int wait_ms);
   bool over(int64_t now_ns);
   int waitMs(int64_t now_ns) const;
-  void acceptAll(int64_t now_ns);
+  StrangerActions actions(int64_t now_ns);
+  void acceptArrivals(int64_t now_ns);
   void welcomeStranger(Fd fd, const Endpoint& from, int64_t now_ns);
-  void makeRoom(int64_t now_ns);
   bool keepSpare();
   void lackDescriptors(int64_t now_ns, int error_number);
   void serve(int fd, int64_t now_ns);

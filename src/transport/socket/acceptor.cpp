@@ -47,11 +47,17 @@ void Acceptor::progress() {
     if (connection->stirred) serve(fd);
   }
   // Only after reading what they sent: this rank may have been away, not the peers.
-  if (strangers_.empty()) return;
-  const int64_t now_ns = clock_.nowNs();
-  while (const std::optional<int> fd = strangers_.overdue(now_ns))
-    dropUnproven(*fd, formatString("it did not prove the key within %lld ms",
-                                   static_cast<long long>(kProofTimeoutMs)));
+  if (!strangers_.empty()) strangers_.expire(clock_.nowNs(), actions());
+}
+
+StrangerActions Acceptor::actions() {
+  return {.hear =
+              [this](int fd) {
+                serve(fd);
+                const auto found = unproven_.find(fd);
+                return found != unproven_.end() && found->second->handshake.heard();
+              },
+          .drop = [this](int fd, const std::string& why) { dropUnproven(fd, why); }};
 }
 
 void Acceptor::look() {
@@ -76,24 +82,11 @@ Status Acceptor::refusesAll() const {
 }
 
 bool Acceptor::makeRoom(const char* why) {
-  if (!strangers_.empty()) {
-    dropLeastWelcome(why);
-  } else if (!unclaimed_.empty()) {
-    drop(unclaimed_.front().fd, why);
-    unclaimed_.erase(unclaimed_.begin());
-  } else {
-    return false;
-  }
+  if (strangers_.makeRoom(actions(), why)) return true;
+  if (unclaimed_.empty()) return false;
+  drop(unclaimed_.front().fd, why);
+  unclaimed_.erase(unclaimed_.begin());
   return true;
-}
-
-void Acceptor::dropLeastWelcome(const char* why) {
-  const std::optional<int> one = strangers_.leastWelcome([&](int fd) {
-    serve(fd);
-    const auto found = unproven_.find(fd);
-    return found != unproven_.end() && found->second->handshake.heard();
-  });
-  if (one) dropUnproven(*one, why);
 }
 
 void Acceptor::dropUnproven(int fd, const std::string& why) {
@@ -131,9 +124,8 @@ void Acceptor::admit(Fd fd) {
   const int number = fd.get();
   auto connection = std::make_unique<Unproven>(WatchedFd(std::move(fd), poller_), proof);
   if (!connection->fd.watch(kSocketEvents, *connection).ok()) return;
-  if (strangers_.full()) dropLeastWelcome("too many connections came after it");
   unproven_.emplace(number, std::move(connection));
-  strangers_.add(number, clock_.nowNs());
+  strangers_.admit(number, clock_.nowNs(), actions());
 }
 
 void Acceptor::serve(int fd) {

@@ -73,11 +73,11 @@ class Acceptor final : public PollTarget {
     bool stirred = true;
   };
 
+  StrangerActions actions();
   void look();
   void pauseAccepting(int error);
   // False: there is no connection to close.
   bool makeRoom(const char* why);
-  void dropLeastWelcome(const char* why);
   void admitAll();
   void admit(Fd fd);
   void serve(int fd);
