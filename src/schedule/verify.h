@@ -39,8 +39,10 @@ Status verifyValues(std::span<const Schedule> all_ranks, InPlace in_place);
 // A message closes when it is full, when its step's part of the window is over, or at the last slice. A message longer than its window
 // would stay open over several windows; the simulation detects and refuses that.
 //
-// Landings (transport/landings.h) are not modelled. A receiver announces the landings of each connection independently of its lane's
-// progress, so a sender waits only until the receiver polls. tests/simulated covers landings.
+// Landings (transport/landings.h) are not modelled, since they stop no sender for ever. Whatever its lanes wait for, a receiver that is
+// polled tells the landings of each connection as far as the queue of announcements has room, and the sender makes room by sending. A
+// message with a landing takes a slot as others do. So in the end a sender waits for slots only, as here. That the engine keeps to this
+// is tested by Simulation.EndsWhereSendersAwaitLandings (tests/simulated).
 //
 // Assumes schedules that verifyValues accepts. Cost grows with parameters.slices; representativeSlices() are
 // enough.
