@@ -1,11 +1,10 @@
 #include "comm/grow.h"
 
-#include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "comm/invitation.h"
-#include "control/wire.h"
+#include "control/fields.h"
 
 namespace horing {
 
@@ -13,45 +12,42 @@ namespace {
 
 using Blobs = std::vector<std::vector<std::byte>>;
 
-std::vector<std::byte> encodeGrowth(const Growth& growth) {
-  WireWriter writer;
-  writer.number(static_cast<uint32_t>(growth.ranks));
-  writer.number(static_cast<uint8_t>(growth.id.has_value()));
-  writer.number(static_cast<uint8_t>(growth.is_used_up));
-  if (growth.id) writer.raw(growth.id->bytes);
-  return writer.take();
+// What each rank tells the others.
+struct GrowthMessage {
+  Growth growth;
+};
+void fields(auto& wire, Is<GrowthMessage> auto& message) {
+  auto& [ranks, id, is_used_up] = message.growth;
+  wire.numbers(ranks, is_used_up);
+  wire.optional(id, [&](auto& given) { wire.raw(given.bytes); });
 }
 
 // Checks that all ranks want the same number of ranks and pass one ID.
 Result<UniqueId> agreedId(const Blobs& parts, int ranks) {
   std::optional<UniqueId> id;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
-    WireReader reader(parts[rank]);
-    const auto wanted = static_cast<int>(reader.number<uint32_t>());
-    const bool has_id = reader.number<uint8_t>() != 0, is_used_up = reader.number<uint8_t>() != 0;
-    UniqueId given;
-    const auto bytes = reader.raw(has_id ? given.bytes.size() : 0);
-    if (!reader.complete())
+    GrowthMessage message;
+    if (!decodeFields(parts[rank], message))
       return makeStatus(Code::kRemoteError, "the message of rank %zu about the joining ranks is malformed",
                         rank);
-    if (wanted != ranks)
+    const Growth& told = message.growth;
+    if (told.ranks != ranks)
       return makeStatus(Code::kInvalidUsage,
                         "rank %zu wants %d ranks, and another one %d: pass the same nRanks on every rank",
-                        rank, wanted, ranks);
-    if (is_used_up)
+                        rank, told.ranks, ranks);
+    if (told.is_used_up)
       return makeStatus(
           Code::kInvalidUsage,
           "the ID that rank %zu was given was used already, or ranks did not join in time: make "
           "another with horingCommGetUniqueId",
           rank);
-    if (!has_id) continue;
-    std::copy(bytes.begin(), bytes.end(), given.bytes.begin());
-    if (id && *id != given)
+    if (!told.id) continue;
+    if (id && *id != *told.id)
       return makeStatus(Code::kInvalidUsage,
                         "rank %zu was given another ID than a rank before it: one rank makes the ID, and the "
                         "others pass that or NULL",
                         rank);
-    id = given;
+    id = told.id;
   }
   if (id) return *id;
   return makeStatus(Code::kInvalidUsage,
@@ -64,7 +60,7 @@ Result<CommunicatorOptions> grow(Communicator& parent, const Growth& growth) {
   const Membership& membership = parent.membership();
   std::vector<int> all(static_cast<size_t>(membership.ranks()));
   std::iota(all.begin(), all.end(), 0);
-  const auto part = [&] { return encodeGrowth(growth); };
+  const auto part = [&] { return encodeFields(GrowthMessage{growth}); };
   HORING_ASSIGN(const Blobs parts, bootstrapAndGather(parent, all, part, "horingCommGrow"));
   CommunicatorOptions larger;
   HORING_ASSIGN(larger.id, agreedId(parts, growth.ranks));

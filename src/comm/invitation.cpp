@@ -1,9 +1,10 @@
 #include "comm/invitation.h"
 
-#include <algorithm>
 #include <cstring>
+#include <optional>
+#include <string>
 
-#include "control/wire.h"
+#include "control/fields.h"
 #include "transport/loopback/hub.h"
 
 namespace horing {
@@ -12,33 +13,32 @@ namespace {
 
 constexpr size_t kMaxReasonBytes = 1024;
 
+struct Invitation {
+  std::optional<UniqueId> id;
+  std::string why_not;
+};
+void fields(auto& wire, Is<Invitation> auto& invitation) {
+  auto& [id, why_not] = invitation;
+  wire.optional(id, [&](auto& given) { wire.raw(given.bytes); });
+  wire.text(why_not, kMaxReasonBytes);
+}
+
 }  // namespace
 
 std::vector<std::byte> encodeInvitation(const Result<UniqueId>& opened) {
-  WireWriter writer;
-  writer.number(static_cast<uint8_t>(opened.ok()));
-  if (opened.ok()) {
-    writer.raw(opened.value().bytes);
-  } else {
-    writer.text(opened.status().message(), kMaxReasonBytes);
-  }
-  return writer.take();
+  return encodeFields(opened.ok() ? Invitation{opened.value(), {}}
+                                  : Invitation{std::nullopt, opened.status().message()});
 }
 
 Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host) {
-  WireReader reader(bytes);
-  const bool opened = reader.number<uint8_t>() != 0;
-  const std::string why = opened ? "" : reader.text(kMaxReasonBytes);
-  UniqueId id;
-  const auto raw = reader.raw(opened ? id.bytes.size() : 0);
-  if (!reader.complete())
+  Invitation invitation;
+  if (!decodeFields(bytes, invitation))
     return makeStatus(Code::kRemoteError, "the message of rank %d about the new rendezvous is malformed",
                       host);
-  if (!opened)
+  if (!invitation.id)
     return makeStatus(Code::kRemoteError, "rank %d could not host the rendezvous of the new communicator: %s",
-                      host, why.c_str());
-  std::copy(raw.begin(), raw.end(), id.bytes.begin());
-  return id;
+                      host, invitation.why_not.c_str());
+  return *invitation.id;
 }
 
 Result<std::vector<std::vector<std::byte>>> bootstrapAndGather(Communicator& parent,

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "control/fields.h"
 #include "control/rank_list.h"
-#include "control/wire.h"
 
 namespace horing {
 
@@ -12,6 +12,17 @@ namespace {
 constexpr size_t kMaxSetBytes = kMaxRanks / 8;
 
 using Blobs = std::vector<std::vector<std::byte>>;
+
+// What each rank tells the others.
+struct MembersMessage {
+  std::vector<std::byte> set;         // toSet() of the ranks that stay
+  std::vector<std::byte> invitation;  // encodeInvitation() of the host; others send none
+};
+void fields(auto& wire, Is<MembersMessage> auto& message) {
+  auto& [set, invitation] = message;
+  wire.blob(set, kMaxSetBytes);
+  wire.blob(invitation, kMaxInvitationBytes);
+}
 
 std::vector<int> without(int ranks, const std::vector<int>& excluded) {
   std::vector<int> rest;
@@ -28,16 +39,18 @@ std::vector<std::byte> toSet(int ranks, const std::vector<int>& members) {
 }
 
 // Checks that all exclude the same ranks. Returns the ID of the new rendezvous from the host.
-Result<UniqueId> readParts(const Blobs& parts, std::span<const std::byte> own_set,
+Result<UniqueId> readParts(const Blobs& parts, const std::vector<std::byte>& own_set,
                            const std::vector<int>& members) {
   Result<UniqueId> id = Status(Code::kInternalError, "nobody hosts");
   for (size_t member = 0; member < parts.size(); ++member) {
-    WireReader reader(parts[member]);
-    const auto set = reader.blob(kMaxSetBytes);
-    if (!std::ranges::equal(set, own_set))
+    MembersMessage told;
+    if (!decodeFields(parts[member], told))
+      return makeStatus(Code::kRemoteError, "the message of rank %d about the excluded ranks is malformed",
+                        members[member]);
+    if (told.set != own_set)
       return makeStatus(Code::kInvalidUsage, "rank %d excludes other ranks: pass the same list on every rank",
                         members[member]);
-    if (member == 0) id = decodeInvitation(reader.blob(kMaxInvitationBytes), members[0]);
+    if (member == 0) id = decodeInvitation(told.invitation, members[0]);
   }
   return id;
 }
@@ -46,10 +59,9 @@ Result<UniqueId> agree(Communicator& parent, const std::vector<int>& members, co
   const Membership& membership = parent.membership();
   const std::vector<std::byte> set = toSet(membership.ranks(), members);
   const auto part = [&] {
-    WireWriter mine;
-    mine.blob(set);
-    if (membership.rank() == members.front()) mine.blob(encodeInvitation(open(membership.options())));
-    return mine.take();
+    MembersMessage mine{.set = set, .invitation = {}};
+    if (membership.rank() == members.front()) mine.invitation = encodeInvitation(open(membership.options()));
+    return encodeFields(mine);
   };
   HORING_ASSIGN(const Blobs parts, bootstrapAndGather(parent, members, part, "horingCommShrink"));
   return readParts(parts, set, members);

@@ -3,14 +3,25 @@
 #include <algorithm>
 #include <tuple>
 
+#include "control/fields.h"
 #include "control/root_service.h"
-#include "control/wire.h"
 
 namespace horing {
 
 namespace {
 
 using Blobs = std::vector<std::vector<std::byte>>;
+
+// What each rank tells the others.
+struct ColorMessage {
+  int32_t color = kNoColor;
+  int32_t key = 0;
+  uint32_t hosted = 0;  // rendezvous in its process
+};
+void fields(auto& wire, Is<ColorMessage> auto& message) {
+  auto& [color, key, hosted] = message;
+  wire.numbers(color, key, hosted);
+}
 
 // The ranks of one color.
 struct Members {
@@ -28,13 +39,10 @@ Result<Members> membersOf(const Blobs& choices, int color) {
   };
   std::vector<Member> members;
   for (size_t rank = 0; rank < choices.size(); ++rank) {
-    WireReader reader(choices[rank]);
-    const auto its_color = reader.number<int32_t>();
-    const auto key = reader.number<int32_t>();
-    const auto hosted = reader.number<uint32_t>();
-    if (!reader.complete())
+    ColorMessage told;
+    if (!decodeFields(choices[rank], told))
       return makeStatus(Code::kRemoteError, "the message of rank %zu about its color is malformed", rank);
-    if (its_color == color) members.push_back({key, static_cast<int>(rank), hosted});
+    if (told.color == color) members.push_back({told.key, static_cast<int>(rank), told.hosted});
   }
   std::sort(members.begin(), members.end());
   Members found;
@@ -52,11 +60,8 @@ Result<Members> membersOf(const Blobs& choices, int color) {
 
 Result<std::optional<CommunicatorOptions>> split(Communicator& parent, const SplitChoice& choice,
                                                  const OpenRendezvous& open) {
-  WireWriter mine;
-  mine.number(static_cast<int32_t>(choice.color));
-  mine.number(static_cast<int32_t>(choice.key));
-  mine.number(static_cast<uint32_t>(RootService::running()));
-  HORING_ASSIGN(const Blobs choices, parent.allGather(mine.take(), choice.what));
+  const ColorMessage mine{choice.color, choice.key, static_cast<uint32_t>(RootService::running())};
+  HORING_ASSIGN(const Blobs choices, parent.allGather(encodeFields(mine), choice.what));
   Members members;
   if (choice.color != kNoColor) {
     HORING_ASSIGN(members, membersOf(choices, choice.color));

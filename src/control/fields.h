@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -32,6 +33,11 @@ class FieldWriter {
   void list(const std::vector<Item>& items, size_t, auto&& describe) {
     number(static_cast<uint32_t>(items.size()));
     for (const Item& item : items) describe(item);
+  }
+  template <typename Item>
+  void optional(const std::optional<Item>& item, auto&& describe) {
+    number(item.has_value());
+    if (item) describe(*item);
   }
   // A condition on the fields before that the receiver checks.
   void require(bool) {}
@@ -72,6 +78,11 @@ class FieldReader {
     require(count <= most);
     for (uint32_t i = 0; i < count && !failed(); ++i) describe(items.emplace_back());
   }
+  template <typename Item>
+  void optional(std::optional<Item>& item, auto&& describe) {
+    item.reset();
+    if (in_.number<bool>()) describe(item.emplace());
+  }
   void require(bool is_so) { is_bad_ = is_bad_ || !is_so; }
 
   // All fields were there and valid, and no bytes are left.
@@ -90,5 +101,18 @@ class FieldReader {
   WireReader in_;
   bool is_bad_ = false;
 };
+
+// By fields(), declared in the namespace of the struct.
+std::vector<std::byte> encodeFields(const auto& value) {
+  FieldWriter wire;
+  fields(wire, value);
+  return wire.take();
+}
+// False: the bytes, which are untrusted, are no such struct.
+bool decodeFields(std::span<const std::byte> bytes, auto& value) {
+  FieldReader wire(bytes);
+  fields(wire, value);
+  return wire.complete();
+}
 
 }  // namespace horing
