@@ -1,4 +1,4 @@
-// What ranks tell each other to make a communicator from another one.
+// What ranks tell each other to make a communicator from another one, and to make one at all.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -96,6 +96,22 @@ TEST(Invitation, IsRefusedWhereItIsMalformed) {
     EXPECT_EQ(status.code(), Code::kRemoteError) << bytes;
     EXPECT_TRUE(mentions(status, "the message of rank 3")) << status.toString();
   }
+}
+
+TEST(Ranks, AskForTheSameNumberOfSignals) {
+  const auto root = rootOfThisMachine();
+  onEveryRank(2, [&](int rank) {
+    CommunicatorOptions options;
+    options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
+    options.id = root->id();
+    options.rank = rank;
+    options.ranks = 2;
+    options.signals = rank == 0 ? 3 : 2;
+    const Status status = Communicator::create(std::move(options)).status();
+    EXPECT_EQ(status.code(), Code::kInvalidUsage);
+    EXPECT_TRUE(mentions(status, "rank 0 has config.numRmaSig=3")) << status.toString();
+    EXPECT_TRUE(mentions(status, "rank 1 has config.numRmaSig=2")) << status.toString();
+  });
 }
 
 }  // namespace

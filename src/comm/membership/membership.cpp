@@ -91,7 +91,7 @@ Result<std::vector<std::unique_ptr<Transport>>> Membership::makeTransports(const
 
 Status Membership::introduce(Connector& connector, uint64_t table_digest, Deadline deadline) {
   HORING_ASSIGN(HostIdentity self, identityOf(options_));
-  const Introduction mine{.settings = settingsText(config(), table_digest),
+  const Introduction mine{.settings = settingsText(options_, table_digest),
                           .first = firstOf(options_),
                           .identity = std::move(self),
                           .fragment = place_,
