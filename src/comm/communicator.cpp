@@ -43,23 +43,21 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::run(const Call& call) {
-  if (!hears_calls_.load(std::memory_order_relaxed) || call.collective != Collective::kAllReduce)
+  if (!has_observer_.load(std::memory_order_relaxed) || call.collective != Collective::kAllReduce)
     return runOne(call);
   const size_t bytes = totalBytes(call, membership_->ranks());
-  return bytes < kLeastUnequalBytes ? runOne(call) : runAndTell(call, bytes);
+  return bytes < kLeastUnequalBytes ? runOne(call) : runObserved(call, bytes);
 }
 
-Status Communicator::runAndTell(const Call& call, size_t bytes) {
+Status Communicator::runObserved(const Call& call, size_t bytes) {
   const ExclusiveUse exclusive = guard_->enter();
   if (!exclusive.owns()) return guard_->occupied();
   const Guard::Within within(*guard_);
   const int64_t begun_ns = clock_.nowNs();
   HORING_TRY(runOne(call));
   const int64_t took_ns = clock_.nowNs() - begun_ns;
-  const std::shared_ptr<AfterCalls> after_calls = choices_.after_calls;
-  if (!after_calls) return {};
-  const Status after = withoutExceptions([&] { return after_calls->ended(bytes, took_ns); });
-  return after.ok() ? after : guard_->fail(after);
+  const Status observed = withoutExceptions([&] { return observer_->ended(bytes, took_ns); });
+  return observed.ok() ? observed : guard_->fail(observed);
 }
 
 Status Communicator::runOne(const Call& call) {
@@ -266,9 +264,9 @@ Status Communicator::finalize() {
 }
 
 void Communicator::noteMemory() const {
-  memory_bytes_ = connector_->memoryBytes() + planner_->memoryBytes() +
-                  untagged_messages_->operation().memoryBytes() +
-                  messages_beside_->operation().memoryBytes() + messages_apart_->operation().memoryBytes();
+  memory_bytes_ =
+      connector_->memoryBytes() + planner_->memoryBytes() + untagged_messages_->operation().memoryBytes() +
+      messages_beside_->operation().memoryBytes() + measurement_messages_->operation().memoryBytes();
 }
 
 uint64_t Communicator::memoryBytes() const {

@@ -29,9 +29,9 @@
 namespace horing {
 
 // Hears of the all-reduces for which rates of groups count (kLeastUnequalBytes). It may use the communicator, also to change its choices.
-class AfterCalls {
+class CallObserver {
  public:
-  virtual ~AfterCalls() = default;
+  virtual ~CallObserver() = default;
   // Such a call has ended well, on this rank. What it calls is a part of the call, with its timeout; an error becomes the call's, and sticks.
   virtual Status ended(size_t bytes, int64_t took_ns) = 0;
 };
@@ -43,8 +43,7 @@ struct Choices {
   std::string found_at{};
   std::optional<MachineModel> machine;  // the cost model of the machine, if it was measured
   WaitPolicy wait;
-  std::vector<double> rates = {};                // as SelectionGround::rates
-  std::shared_ptr<AfterCalls> after_calls = {};  // null: nobody
+  std::vector<double> rates = {};  // as SelectionGround::rates
 };
 
 // A resource. Used by one thread at a time, except membership() and functions marked "Any thread".
@@ -93,8 +92,10 @@ class Communicator {
   void setTimeoutMs(int64_t timeout_ms) { timeout_ms_.store(timeout_ms, std::memory_order_relaxed); }
   // Replaces the choices. Not while a call runs; with the same table on every rank.
   void choose(Choices choices);
-  // Any thread. A call may change them (AfterCalls).
+  // Any thread. A call may change them (CallObserver).
   Choices choices() const;
+  // Null: nobody. Not while a call runs; on every rank.
+  void observeCalls(std::unique_ptr<CallObserver> observer);
   // Any thread: the selection table applied to these ranks.
   std::shared_ptr<const Selector> selector() const;
   // Any thread. While a call runs, the value after links or plans were last made.
@@ -115,8 +116,8 @@ class Communicator {
     Deadline deadline;
   };
   Status runOne(const Call& call);
-  // As runOne(), then tells Choices::after_calls.
-  Status runAndTell(const Call& call, size_t bytes);
+  // As runOne(), then tells the observer.
+  Status runObserved(const Call& call, size_t bytes);
   // Errors: kInvalidArgument, as for findBufferRules().
   Result<PreparedCall*> prepare(const CallSpec& spec);
   // runPlanned: by a plan over links. runOnPeerBuffers: by a plan that accesses buffers of peers. askPeersAndRun: on peer buffers if all
@@ -141,15 +142,15 @@ class Communicator {
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<PairMessages> untagged_messages_;
   std::unique_ptr<PairMessages> messages_beside_;  // with tags, puts and signals
-  std::unique_ptr<PairMessages> messages_apart_;   // of measurements
+  std::unique_ptr<PairMessages> measurement_messages_;
   std::unique_ptr<Progress> progress_;
   std::optional<Messages> messages_;
   std::optional<RegisteredWindows> windows_;
   // Other threads read the choices and the selector; the thread that is inside writes them.
   mutable std::mutex choices_mutex_;
   Choices choices_;
-  // Whether there are Choices::after_calls, for a thread that is not inside yet.
-  std::atomic<bool> hears_calls_{false};
+  std::unique_ptr<CallObserver> observer_;
+  std::atomic<bool> has_observer_{false};  // for a thread that is not inside yet
   std::shared_ptr<const Selector> selector_;
   PreparedCalls prepared_;
   std::atomic<int64_t> timeout_ms_{0};

@@ -134,7 +134,8 @@ void Communicator::makeParts() {
       std::make_unique<PairMessages>(*connector_, LinkUse::kPointToPoint, rank, ranks, slot_bytes, 0);
   messages_beside_ = std::make_unique<PairMessages>(*connector_, LinkUse::kTagged, rank, ranks, slot_bytes,
                                                     membership_->options().signals);
-  messages_apart_ = std::make_unique<PairMessages>(*connector_, LinkUse::kApart, rank, ranks, slot_bytes, 0);
+  measurement_messages_ =
+      std::make_unique<PairMessages>(*connector_, LinkUse::kMeasurement, rank, ranks, slot_bytes, 0);
 }
 
 void Communicator::makeProgress() {
@@ -155,26 +156,18 @@ void Communicator::makeProgress() {
 
 // Makes the parts that drive operations of their own.
 void Communicator::makeMessages() {
-  const auto note = [this] { noteMemory(); };
-  messages_.emplace(Messages::Parts{.guard = *guard_,
-                                    .connector = *connector_,
-                                    .reach = *reach_,
-                                    .progress = *progress_,
-                                    .untagged = *untagged_messages_,
-                                    .beside = *messages_beside_,
-                                    .apart = *messages_apart_,
-                                    .clock = clock_,
-                                    .timeout_ms = timeout_ms_,
-                                    .links_made = note});
-  windows_.emplace(RegisteredWindows::Parts{.membership = *membership_,
-                                            .guard = *guard_,
-                                            .connector = *connector_,
-                                            .reach = *reach_,
-                                            .progress = *progress_,
-                                            .messages = messages_beside_->operation(),
-                                            .clock = clock_,
-                                            .timeout_ms = timeout_ms_,
-                                            .links_made = note});
+  const MessageParts parts{.guard = *guard_,
+                           .connector = *connector_,
+                           .reach = *reach_,
+                           .progress = *progress_,
+                           .untagged = *untagged_messages_,
+                           .beside = *messages_beside_,
+                           .measurement = *measurement_messages_,
+                           .clock = clock_,
+                           .timeout_ms = timeout_ms_,
+                           .links_made = [this] { noteMemory(); }};
+  messages_.emplace(parts);
+  windows_.emplace(*membership_, parts);
 }
 
 void Communicator::choose(Choices choices) {
@@ -189,13 +182,17 @@ void Communicator::choose(Choices choices) {
                       .ranks_per_core = placement.shape().ranks_per_core,
                       .rates = choices.rates});
   prepared_.clear();
-  hears_calls_.store(choices.after_calls != nullptr, std::memory_order_relaxed);
   {
     const std::lock_guard lock(choices_mutex_);
     choices_ = std::move(choices);
     selector_ = std::move(selector);
   }
   if (progress_) progress_->setWaitPolicy(choices_.wait);
+}
+
+void Communicator::observeCalls(std::unique_ptr<CallObserver> observer) {
+  observer_ = std::move(observer);
+  has_observer_.store(observer_ != nullptr, std::memory_order_relaxed);
 }
 
 Choices Communicator::choices() const {

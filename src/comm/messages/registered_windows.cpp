@@ -37,7 +37,7 @@ Result<void*> RegisteredWindows::open(std::byte* memory, size_t bytes) {
   void* handle = nullptr;
   Status status = withoutExceptions([&]() -> Status {
     // First, since a rank that has agreed may put at once where links exist.
-    if (memory) parts_.messages.openWindow(window.number, memory, bytes);
+    if (memory) puts().openWindow(window.number, memory, bytes);
     HORING_ASSIGN(window.bytes, agree(window, memory ? bytes : 0));
     if (!window.isWhole()) return {};
     HORING_TRY(listen(window));
@@ -52,10 +52,9 @@ Result<void*> RegisteredWindows::open(std::byte* memory, size_t bytes) {
 }
 
 Result<std::vector<uint64_t>> RegisteredWindows::agree(const Window& window, size_t bytes) {
-  const Membership& membership = parts_.membership;
   const WindowOffer mine{window.number, bytes};
   HORING_ASSIGN(const auto offers,
-                parts_.guard.allGather(std::as_bytes(std::span(mine)), membership.config().init_timeout_ms,
+                parts_.guard.allGather(std::as_bytes(std::span(mine)), membership_.config().init_timeout_ms,
                                        "horingCommWindowRegister"));
   std::vector<uint64_t> bytes_of_rank;
   for (const std::vector<std::byte>& offer : offers) {
@@ -65,7 +64,7 @@ Result<std::vector<uint64_t>> RegisteredWindows::agree(const Window& window, siz
       return makeStatus(Code::kInvalidUsage,
                         "rank %d registers its window %llu with the communicator, and rank %zu another "
                         "one: all ranks register their windows in the same order",
-                        membership.rank(), static_cast<unsigned long long>(window.number),
+                        membership_.rank(), static_cast<unsigned long long>(window.number),
                         bytes_of_rank.size());
     bytes_of_rank.push_back(theirs[1]);
   }
@@ -74,13 +73,13 @@ Result<std::vector<uint64_t>> RegisteredWindows::agree(const Window& window, siz
 
 // Returns when all links are up, so that a put needs nothing of its target but progress.
 Status RegisteredWindows::listen(const Window& window) {
-  const LinkSet links = linksToAll(parts_.membership);
+  const LinkSet links = linksToAll(membership_);
   HORING_TRY(parts_.connector.begin(links));
   const uint32_t transports = parts_.connector.transportsOf(links);
-  parts_.messages.listen(links.peers);
-  const uint64_t own_bytes = window.bytes[static_cast<size_t>(parts_.membership.rank())];
+  puts().listen(links.peers);
+  const uint64_t own_bytes = window.bytes[static_cast<size_t>(membership_.rank())];
   parts_.reach.lent().lendWindow(transports, window.memory, own_bytes, ticketOf(window));
-  LinksComingUp coming_up(parts_.membership.rank(), parts_.connector, links);
+  LinksComingUp coming_up(membership_.rank(), parts_.connector, links);
   parts_.guard.calls().beginExchange();
   const Status status = withoutExceptions([&] {
     return parts_.progress.drive({.operation = coming_up,
@@ -103,7 +102,7 @@ Status RegisteredWindows::close(const void* handle) {
 }
 
 Status RegisteredWindows::stopPuts(const Window& window) {
-  const Status stopped = parts_.messages.closeWindow(window.number);
+  const Status stopped = puts().closeWindow(window.number);
   parts_.reach.lent().takeBack(/*failed=*/true, ticketOf(window));
   return stopped;
 }

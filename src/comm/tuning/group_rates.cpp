@@ -65,7 +65,7 @@ Status RateMeasurement::exchange(int peer, size_t bytes) {
           .direction = Transfer::Direction::kReceive, .peer = peer, .output = input_.data(), .bytes = bytes},
       Transfer{
           .direction = Transfer::Direction::kSend, .peer = peer, .input = output_.data(), .bytes = bytes}};
-  return communicator_.messages().exchangeApart(both, meeting_timeout_ms_);
+  return communicator_.messages().exchangeForMeasurement(both, meeting_timeout_ms_);
 }
 
 // Bytes per microsecond of this rank; 0 without a peer. The first exchange makes the link, the second tells what lasts long enough. The end

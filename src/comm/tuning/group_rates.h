@@ -20,7 +20,7 @@ inline constexpr double kUsualMeasuringNs = 200e6;
 
 // Collective; nothing else may run on the communicator. Groups meet in pairs, all at once, several times with different partners: a pair is
 // as fast as its slower group, so the fastest meeting counts. Takes some 0.2 s from 100 Mbit/s on, and longer over slower links. Messages of
-// the program are not disturbed (Messages::exchangeApart). `timeout_ms`: of each of its exchanges. Errors: the communicator's.
+// the program are not disturbed (Messages::exchangeForMeasurement). `timeout_ms`: of each of its exchanges. Errors: the communicator's.
 Result<GroupRates> measureGroupRates(Communicator& communicator, int64_t timeout_ms);
 
 // " 100 % 98 % 40 %", by group; 100 % is the fastest.

@@ -8,11 +8,10 @@
 
 namespace horing {
 
-RateFollower::RateFollower(Communicator& communicator, const GroupRates& measured, Measure measure)
+RateFollower::RateFollower(Communicator& communicator, double took_ns, Measure measure)
     : communicator_(communicator),
       measure_(std::move(measure)),
-      followed_(withoutNoise(measured.by_group)),
-      watch_(measured.took_ns, differ(followed_)) {}
+      watch_(took_ns, differ(communicator.choices().rates)) {}
 
 Status RateFollower::ended(size_t bytes, int64_t took_ns) {
   if (!watch_.ended(bytes, took_ns)) return {};
@@ -23,21 +22,20 @@ Status RateFollower::ended(size_t bytes, int64_t took_ns) {
 
 Status RateFollower::measureAgain() {
   HORING_ASSIGN(const GroupRates measured, measure_(communicator_));
-  const bool changed = haveChanged(followed_, measured.by_group);
+  Choices choices = communicator_.choices();
+  const bool changed = haveChanged(choices.rates, measured.by_group);
+  if (changed) choices.rates = withoutNoise(measured.by_group);
+  const bool unequal = differ(choices.rates);
   if (changed) {
-    followed_ = withoutNoise(measured.by_group);
-    Choices choices = communicator_.choices();
-    choices.rates = followed_;
     communicator_.choose(std::move(choices));
     if (const Membership& membership = communicator_.membership(); membership.rank() == 0)
       membership.log().info(
           "tuning",
           "the speed of groups' links has changed, and large all-reduces follow it (%s) from "
           "the next one on; by group:%s",
-          differ(followed_) ? kUnequalAlgorithm : "as if all were equal",
-          ratesText(measured.by_group).c_str());
+          unequal ? kUnequalAlgorithm : "as if all were equal", ratesText(measured.by_group).c_str());
   }
-  watch_.measured(measured.took_ns, changed, differ(followed_));
+  watch_.measured(measured.took_ns, changed, unequal);
   return {};
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 // Lets a running job follow rates of groups that change: between two large all-reduces the ranks measure again, and change their plan.
 #include <functional>
-#include <vector>
 
 #include "base/status.h"
 #include "comm/communicator.h"
@@ -11,11 +10,11 @@
 namespace horing {
 
 // Used by the thread that runs the calls of the communicator, which must outlive it.
-class RateFollower final : public AfterCalls {
+class RateFollower final : public CallObserver {
  public:
   using Measure = std::function<Result<GroupRates>(Communicator&)>;
-  // `measured`: the rates that the communicator's choices follow. `measure` is collective.
-  RateFollower(Communicator& communicator, const GroupRates& measured, Measure measure = measureWithinCall);
+  // After the measurement of the communicator's rates (Choices), which took so long. `measure` is collective.
+  RateFollower(Communicator& communicator, double took_ns, Measure measure = measureWithinCall);
 
   // Collective where a look is due. Errors: the communicator's.
   Status ended(size_t bytes, int64_t took_ns) override;
@@ -28,7 +27,6 @@ class RateFollower final : public AfterCalls {
 
   Communicator& communicator_;
   const Measure measure_;
-  std::vector<double> followed_;
   RateWatch watch_;
 };
 

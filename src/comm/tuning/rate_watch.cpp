@@ -45,20 +45,20 @@ bool RateWatch::look(double ns_per_byte) {
   odd_looks_ = is_odd ? odd_looks_ + 1 : 0;
   const double rest_ns = measuring_ns_ / kMostMeasuring;
   if (unequal_ && since_ns_ >= kUnasked * rest_ns) return true;
-  return odd_looks_ >= kOddLooks && since_ns_ >= rest_ns * (1 << vain_);
+  return odd_looks_ >= kOddLooks && since_ns_ >= rest_ns * (1 << unchanged_);
 }
 
 void RateWatch::measured(double took_ns, bool changed, bool unequal) {
-  const bool was_vain = !changed && odd_looks_ >= kOddLooks;
+  const bool found_nothing = !changed && odd_looks_ >= kOddLooks;
   measuring_ns_ = took_ns;
   unequal_ = unequal;
   since_ns_ = 0;
   odd_looks_ = 0;
-  vain_ = was_vain ? vain_ + 1 : 0;
-  if (changed || vain_ == kVainMeasurements) {
+  unchanged_ = found_nothing ? unchanged_ + 1 : 0;
+  if (changed || unchanged_ == kUnchangedMeasurements) {
     for (SizeClass& each : classes_) each = {};
-    vain_ = 0;
-  } else if (was_vain) {
+    unchanged_ = 0;
+  } else if (found_nothing) {
     // The first looks were slow ones. Slower calls may still mean other rates, if these changed during the measurement.
     for (SizeClass& each : classes_) each.expected = std::min(each.expected, each.latest);
   }

@@ -22,7 +22,7 @@ class RateWatch {
   // As many looks tell how long calls take by the present plan.
   static constexpr int kFirstLooks = 3;
   // After so many measurements in turn that found the rates unchanged, slower calls are expected, too.
-  static constexpr int kVainMeasurements = 3;
+  static constexpr int kUnchangedMeasurements = 3;
 
   // After a measurement that took so long; `unequal`: it found that groups differ.
   RateWatch(double measuring_ns, bool unequal) : measuring_ns_(measuring_ns), unequal_(unequal) {}
@@ -54,7 +54,7 @@ class RateWatch {
   double measuring_ns_;
   bool unequal_;
   int odd_looks_ = 0;
-  int vain_ = 0;  // measurements in turn
+  int unchanged_ = 0;  // measurements in turn that slower or faster calls led to, without effect
 };
 
 }  // namespace horing

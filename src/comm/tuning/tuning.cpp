@@ -109,9 +109,9 @@ Status Tuning::learnRates() {
     membership_.log().info(
         "init", "the links of groups differ in speed, large all-reduces follow it (ho_shares); by group:%s",
         ratesText(measured.by_group).c_str());
-  if (config_.algorithm == kSelectionAuto)
-    choices.after_calls = std::make_shared<RateFollower>(communicator_, measured);
   communicator_.choose(std::move(choices));
+  if (config_.algorithm == kSelectionAuto)
+    communicator_.observeCalls(std::make_unique<RateFollower>(communicator_, measured.took_ns));
   return {};
 }
 

@@ -34,6 +34,13 @@ class RateFollowing : public testing::Test {
     });
     ASSERT_FALSE(HasFailure());
   }
+  // The communicator follows equal rates, and a measurement of them.
+  RateFollower followerOf(int rank, RateFollower::Measure measure) {
+    Choices choices = at(rank).choices();
+    choices.rates = kEqual;
+    at(rank).choose(std::move(choices));
+    return {at(rank), kMeasurementNs, std::move(measure)};
+  }
   Communicator& at(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   static std::string algorithmOf(const Communicator& comm, size_t bytes = kCallBytes) {
     return comm.selector()->select(Collective::kAllReduce, bytes).algorithm->name;
@@ -51,7 +58,7 @@ TEST_F(RateFollowing, ChangesThePlanOfAllRanksAtTheSameCall) {
     const std::string equally = algorithmOf(at(rank));
     std::vector<double> now = kEqual;
     int64_t call_ns = kOneCallNs;
-    RateFollower follower(at(rank), {kEqual, kMeasurementNs}, [&](Communicator&) -> Result<GroupRates> {
+    RateFollower follower = followerOf(rank, [&](Communicator&) -> Result<GroupRates> {
       ++measurements[static_cast<size_t>(rank)];
       return GroupRates{now, kMeasurementNs};
     });
@@ -72,9 +79,8 @@ TEST_F(RateFollowing, ChangesThePlanOfAllRanksAtTheSameCall) {
 
 TEST_F(RateFollowing, ReportsAMeasurementThatFails) {
   onEveryRank(kGroups, [&](int rank) {
-    RateFollower follower(at(rank), {kEqual, kMeasurementNs}, [](Communicator&) -> Result<GroupRates> {
-      return makeStatus(Code::kRemoteError, "made up");
-    });
+    RateFollower follower = followerOf(
+        rank, [](Communicator&) -> Result<GroupRates> { return makeStatus(Code::kRemoteError, "made up"); });
     Status status;
     for (int i = 0; i < 20 && status.ok(); ++i)
       status = follower.ended(kCallBytes, i < 10 ? kOneCallNs : 2 * kOneCallNs);
@@ -83,7 +89,7 @@ TEST_F(RateFollowing, ReportsAMeasurementThatFails) {
   });
 }
 
-class Heard final : public AfterCalls {
+class Heard final : public CallObserver {
  public:
   explicit Heard(std::vector<size_t>& bytes) : bytes_(bytes) {}
   Status ended(size_t bytes, int64_t took_ns) override {
@@ -99,9 +105,7 @@ class Heard final : public AfterCalls {
 TEST_F(RateFollowing, HearsOfLargeAllReducesOnly) {
   onEveryRank(kGroups, [&](int rank) {
     std::vector<size_t> heard;
-    Choices choices = at(rank).choices();
-    choices.after_calls = std::make_shared<Heard>(heard);
-    at(rank).choose(std::move(choices));
+    at(rank).observeCalls(std::make_unique<Heard>(heard));
     std::vector<double> input(40'000), output(input.size() * kGroups);
     Call call;
     call.input = reinterpret_cast<const std::byte*>(input.data());
@@ -120,7 +124,7 @@ TEST_F(RateFollowing, HearsOfLargeAllReducesOnly) {
 
 // A rank that comes late to a look has as long as to any operation, and other threads are kept out.
 TEST_F(RateFollowing, LooksAreAPartOfTheCall) {
-  class Late final : public AfterCalls {
+  class Late final : public CallObserver {
    public:
     Late(Communicator& communicator, int rank) : communicator_(communicator), rank_(rank) {}
     Status ended(size_t, int64_t) override {
@@ -140,9 +144,7 @@ TEST_F(RateFollowing, LooksAreAPartOfTheCall) {
   root_ = rootOfThisMachine();
   ASSERT_NO_FATAL_FAILURE(make(test::kShortDeadlineMs));
   onEveryRank(kGroups, [&](int rank) {
-    Choices choices = at(rank).choices();
-    choices.after_calls = std::make_shared<Late>(at(rank), rank);
-    at(rank).choose(std::move(choices));
+    at(rank).observeCalls(std::make_unique<Late>(at(rank), rank));
     std::vector<double> data(40'000);
     Call call;
     call.input = reinterpret_cast<const std::byte*>(data.data());

@@ -91,7 +91,7 @@ TEST(RateWatch, GetsUsedToSlowCalls) {
       at.push_back(i);
       watch.measured(kMeasuringNs, false, false);
     }
-  ASSERT_EQ(at.size(), static_cast<size_t>(RateWatch::kVainMeasurements));
+  ASSERT_EQ(at.size(), static_cast<size_t>(RateWatch::kUnchangedMeasurements));
   for (size_t i = 2; i < at.size(); ++i) EXPECT_GT(at[i] - at[i - 1], at[i - 1] - at[i - 2]);
   EXPECT_EQ(callsToMeasuring(watch, kCallNs, 10), 2) << "it notices that the reason has gone";
 }
