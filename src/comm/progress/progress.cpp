@@ -49,11 +49,12 @@ Status Progress::drive(const Drive& drive) {
       const bool others_disagree = own.code() == Code::kInvalidUsage;
       return others_disagree ? watchdog.mismatch(drive.sequence, operation.obstacle(), own) : own;
     }
+    uint32_t transports = drive.transports;
     if (background_.mayHaveAny()) [[unlikely]] {
       progressed = background_.poll(operation.covers()) || progressed;
       HORING_TRY(background_.status());
+      transports |= background_.transports();
     }
-    const uint32_t transports = drive.transports | background_.transports();
     if (Status moved = parts_.connector.progress(transports); !moved.ok()) [[unlikely]] {
       watchdog.suspect(drive.sequence, operation.obstacle());
       return moved;
