@@ -3,7 +3,7 @@
  * Parameters, gradients and optimizer state are each kept whole by every rank (N), sharded among the ranks of a group
  * (I), or sharded among all ranks (G). A strategy names the three in this order: III keeps everything inside a group,
  * so slow links carry gradients once per optimizer step; GGG (ZeRO-3) needs the least memory and moves the most over
- * slow links. The groups are the communicator's groups (nodes, or HORING_GROUP).
+ * slow links. The groups are the communicator's groups (nodes, or HORING_GROUP), of any sizes.
  *
  * One optimizer step:
  *
@@ -87,7 +87,7 @@ HORING_API horingResult_t horingParoFindStrategy(const char* name, horingParoStr
 
 /* ---- The cost of a strategy ---- */
 
-/* A model on a machine. */
+/* A model on a machine. Begin with zeros: {0}. */
 typedef struct {
   int groups, ranksPerGroup;
   uint64_t params;    /* elements */
@@ -97,6 +97,9 @@ typedef struct {
   int stateBytes;     /* of one element's state that is not stored as its parameter: 12 for Adam with a 16-bit
                          wire type; 8 with float32 and 16 with float64, where the parameter is the master */
   int gradBytes;      /* of one element of a gradient; 0: wireBytes */
+  /* Of groups of different sizes: the ranks of each, in place of ranksPerGroup; the caller's. Else NULL. */
+  const int* groupSizes;
+  int group, localIndex; /* with groupSizes: the rank that is meant, as horingCommGroup numbers it */
 } horingParoModel_t;
 
 /* The phase in which a collective of a strategy runs. */
@@ -118,7 +121,9 @@ typedef enum {
 /* The ranks among which a collective runs. */
 typedef enum {
   horingParoGroup = 0, /* the ranks of one group: fast links only */
-  horingParoRail = 1,  /* the ranks with one local index, one of each group: slow links only */
+  /* The ranks with one local index, one of each group: slow links only. Where groups differ in size, the ranks of other
+   * groups whose parts overlap this rank's. */
+  horingParoRail = 1,
   horingParoGlobal = 2 /* all ranks, by HO-Ring */
 } horingParoScope_t;
 
@@ -127,9 +132,10 @@ typedef struct {
   horingParoPhase_t phase;
   horingParoCollective_t collective;
   horingParoScope_t scope;
-  int times;          /* per optimizer step */
-  uint64_t bytes;     /* of the whole vector: reduced, received (all-gather) or sent (reduce-scatter) */
-  uint64_t slowBytes, /* that each rank sends between groups in one collective of this kind */
+  int times; /* per optimizer step */
+  uint64_t
+      bytes; /* of the whole vector: reduced, received (all-gather) or sent (reduce-scatter); the longest one */
+  uint64_t slowBytes, /* that the rank sends between groups in one collective of this kind */
       fastBytes;      /* ... and inside its group */
 } horingParoOperation_t;
 
@@ -138,17 +144,20 @@ typedef struct {
 
 /* The cost of a strategy for one rank. */
 typedef struct {
-  uint64_t memoryBytes; /* of parameters, gradients and state kept by each rank */
-  uint64_t slowBytes,   /* that each rank sends between groups per optimizer step */
-      fastBytes;        /* ... and inside its group */
+  uint64_t memoryBytes;        /* of parameters, gradients and state kept by the rank */
+  uint64_t largestMemoryBytes; /* ... by the rank that keeps the most: the same where groups have one size */
+  uint64_t slowBytes,          /* that the rank sends between groups per optimizer step */
+      fastBytes;               /* ... and inside its group */
   int numOperations;
   horingParoOperation_t operations[HORING_PARO_MAX_OPERATIONS]; /* in the order in which they run */
 } horingParoEstimate_t;
 
 /* Writes the cost of a strategy: memory = wireBytes * params / d(p) + gradBytes * trainable / d(g) +
- * stateBytes * trainable / d(os), where d is 1 for N, ranksPerGroup for I, and the number of ranks for G; the
- * link of a node carries ranksPerGroup * slowBytes each way. Memory for gathered parameters in use (as many
- * buckets as are gathered at once) and for two gradient buckets is not included. Any thread. Errors:
+ * stateBytes * trainable / d(os), where d is 1 for N, the ranks of the group for I, and the number of ranks for G; the
+ * link of a node carries the sum of its ranks' slowBytes. In groups of different sizes a strategy with both I and G may
+ * give a rank more or less than that of what is G, but never more than its share of its group. Memory for gathered
+ * parameters in use (as many buckets as are gathered at once) and for two gradient buckets is not included. Any thread.
+ * Errors:
  * horingInvalidArgument (a pointer NULL, not one of the 14, a number out of range). */
 HORING_API horingResult_t horingParoGetEstimate(horingParoStrategy_t strategy, const horingParoModel_t* model,
                                                 horingParoEstimate_t* estimate);
@@ -158,7 +167,7 @@ typedef struct {
   double latencySeconds, secondsPerByte;
 } horingParoRate_t;
 
-/* Of a machine. 0 for groups and rails where the groups form no grid. */
+/* Of a machine. */
 typedef struct {
   horingParoRate_t of[3][3]; /* by horingParoCollective_t and horingParoScope_t */
 } horingParoRates_t;
@@ -189,7 +198,7 @@ typedef struct {
 typedef struct {
   size_t size;                   /* from the initialiser; any other value is refused */
   horingParoStrategy_t strategy; /* horingParoAuto unless assigned */
-  uint64_t memoryLimit;          /* bytes of horingParoEstimate_t.memoryBytes that a rank has; 0: no limit */
+  uint64_t memoryLimit; /* bytes of horingParoEstimate_t.memoryBytes that every rank has; 0: no limit */
   size_t bucketBytes; /* of wire type at which a bucket is full; 0: 32 MiB. A longer parameter has its own */
   int average;        /* 1: gradients are averaged over ranks, each scaled before it is sent; 0: summed */
   int stateValues;    /* per trainable element besides the master: 0 to HORING_PARO_MAX_STATE, 2 for Adam */
@@ -206,10 +215,10 @@ typedef struct {
 
 /* Makes this rank's part of a model of numParams parameters, all 0. Collective over comm, which must outlive *paro;
  * comm may be used for other calls while no call on *paro is running. Makes up to two communicators from comm. config
- * NULL: the initialiser. The arrays may be freed afterwards. With groups of different sizes (no grid) only strategies
- * without an I are available. If one rank gets an error, all do. Errors: horingInvalidArgument (NULL, a type or number
- * that is not allowed, an unknown strategy, a strategy that does not fit: the text says by how much),
- * horingInvalidUsage (ranks that disagree: the text says which, and on what; no grid), horingSystemError (no memory),
+ * NULL: the initialiser. The arrays may be freed afterwards. If one rank gets an error, all do. Errors:
+ * horingInvalidArgument (NULL, a type or number that is not allowed, an unknown strategy, a strategy that does not fit:
+ * the text says by how much),
+ * horingInvalidUsage (ranks that disagree: the text says which, and on what), horingSystemError (no memory),
  * and as for horingCommSplit. */
 HORING_API horingResult_t horingParoCreate(horingParo_t* paro, horingComm_t comm,
                                            const horingParoConfig_t* config, const horingParoParam_t* params,
@@ -228,9 +237,12 @@ HORING_API const char* horingParoGetLastError(void);
 /* The strategy, shape and sizes of a client. */
 typedef struct {
   horingParoStrategy_t strategy; /* never horingParoAuto */
-  int groups, ranksPerGroup;     /* 0 and 0 where the groups form no grid */
+  int groups, ranksPerGroup;     /* ranksPerGroup is 0 where groups differ in size */
   int numBuckets;
   uint64_t params, trainable; /* elements */
+  /* Of parameters, gradients and state: of this rank, and of the rank that keeps the most. Each bucket is rounded up to
+   * a multiple of the ranks. */
+  uint64_t memoryBytes, largestMemoryBytes;
 } horingParoInfo_t;
 
 /* Writes the strategy, shape and sizes of the client. */
@@ -258,10 +270,10 @@ typedef struct {
 HORING_API horingResult_t horingParoGetBucket(horingParo_t paro, int bucket, horingParoBucket_t* info);
 
 /* Usage of this client alone. Memory is counted as it is allocated, without the memory of communicators. Bytes sent are
- * counted for each collective as HO-Ring moves them; where the groups form no grid, all bytes count as slow. */
+ * counted for each collective as HO-Ring moves them. */
 typedef struct {
   uint64_t stateBytes;      /* parameters, gradients and state kept; each bucket rounded up to whole shards */
-  uint64_t gradBufferBytes; /* the two buffers of horingParoOpenGrads */
+  uint64_t gradBufferBytes; /* the two buffers of horingParoOpenGrads, also used by horingParoSyncGrads */
   uint64_t gatheredBytes;   /* held for gathered parameters: as many buckets as were gathered at once */
   uint64_t slowBytes, fastBytes; /* sent between groups, and inside the group, so far */
   uint64_t
@@ -322,7 +334,8 @@ HORING_API horingResult_t horingParoReduceGradsOf(horingParo_t paro, int bucket,
  * none. Errors: horingInvalidUsage (not open). */
 HORING_API horingResult_t horingParoDiscardGrads(horingParo_t paro, int bucket);
 
-/* Ends the micro-steps: starts to reduce the gradients of every trainable bucket to the optimizer's shards.
+/* Ends the micro-steps: starts to reduce the gradients of every trainable bucket to the optimizer's shards. In groups of
+ * different sizes a strategy with an I adds up here what comes from other groups: the call returns when that is done.
  * Errors: horingInvalidUsage (a bucket is open, or was reduced more often than another, or never), and as
  * for collectives. */
 HORING_API horingResult_t horingParoSyncGrads(horingParo_t paro);

@@ -17,21 +17,15 @@ namespace horing::paro {
 
 namespace {
 
-// The intersection of a section and a piece.
-struct Overlap {
-  uint64_t first = 0;
-  uint64_t count = 0;
-};
-Overlap overlapOf(const Section& one, const Section& other) {
-  const uint64_t first = std::max(one.first, other.first);
-  const uint64_t end = std::min(one.first + one.count, other.first + other.count);
-  return {first, end > first ? end - first : 0};
+// The elements that a section and a piece share, in their parameter.
+Range overlapOf(const Section& one, const Section& other) {
+  return overlapOf(Range{one.first, one.count}, Range{other.first, other.count});
 }
 
 // The location of elements of this rank in a checkpoint.
 struct Source {
   Section section;
-  Overlap overlap;
+  Range overlap;
   Piece* piece;
 };
 
@@ -89,7 +83,7 @@ Status Reader::find(const Manifest& manifest, std::span<const Section> sections)
     for (uint64_t i = 0; i < manifest.files[number].sections; ++i, ++next) {
       const auto wanted = wanted_.find({next->param, next->kind});
       if (wanted == wanted_.end()) continue;
-      const Overlap overlap = overlapOf(*next, wanted->second->section);
+      const Range overlap = overlapOf(*next, wanted->second->section);
       if (overlap.count > 0) sources_[number].push_back({*next, overlap, wanted->second});
     }
   for (const auto& [number, sources] : sources_) {
@@ -150,15 +144,13 @@ std::vector<Piece> Client::pieces() const {
   for (size_t p = 0; p < list_.places.size(); ++p) {
     const horingParoPlace_t& place = list_.places[p];
     const Bucket& bucket = buckets_[static_cast<size_t>(place.bucket)];
-    const Range block = blockOf(bucket, horingParoByAll);
-    const size_t first = std::max(place.offset, block.first);
-    const size_t end = std::min(place.offset + place.count, block.first + block.count);
-    if (first >= end) continue;
+    const auto [first, count] = overlapOf({place.offset, place.count}, blockOf(bucket, horingParoByAll));
+    if (count == 0) continue;
     const auto add = [&](uint32_t kind, const Memory& memory, horingParoPartition_t kept,
                          horingDataType_t type) {
       const Section section{.param = p,
                             .first = first - place.offset,
-                            .count = end - first,
+                            .count = count,
                             .kind = kind,
                             .type = static_cast<uint32_t>(type)};
       pieces.push_back({section, memory.data() + (first - blockOf(bucket, kept).first) * bytesOf(type)});
@@ -212,9 +204,8 @@ Status Client::checkFolder(const std::string& folder) {
 // `block`: this rank's block of `kept`, which contains its share.
 Status Client::spread(Bucket& bucket, std::byte* block, horingParoPartition_t kept, horingDataType_t type) {
   if (kept == horingParoByAll || bucket.layout.padded == 0) return {};
-  failed_ = grid_.explain(param_transfers_.issue(
-      gatherTo(kept), {block, nullptr, blockOf(bucket, kept).count, type}, /*average=*/false));
-  HORING_TRY(failed_);
+  HORING_TRY(failWith(param_transfers_.issue(gatherTo(kept), {block, nullptr, bucket.layout.padded, type},
+                                             /*average=*/false)));
   HORING_ASSIGN(bucket.params_ready, param_transfers_.completion());
   return {};
 }

@@ -20,13 +20,15 @@ Status outOfOrder(const char* what, int bucket, const char* expected) {
 // ---- Queries ----
 
 horingParoInfo_t Client::info() const {
-  const Shape& shape = grid_.shape();
-  return {strategy_,
-          grid_.isGrid() ? shape.groups : 0,
-          grid_.isGrid() ? shape.members : 0,
-          static_cast<int>(buckets_.size()),
-          list_.params,
-          list_.trainable};
+  const Blocks& blocks = grid_.blocks();
+  return {.strategy = strategy_,
+          .groups = blocks.groups(),
+          .ranksPerGroup = blocks.even() ? blocks.ranks() / blocks.groups() : 0,
+          .numBuckets = static_cast<int>(buckets_.size()),
+          .params = list_.params,
+          .trainable = list_.trainable,
+          .memoryBytes = memory_,
+          .largestMemoryBytes = largest_memory_};
 }
 
 horingParoUsage_t Client::usage() const {
@@ -73,9 +75,8 @@ Result<horingParoBucket_t> Client::bucketInfo(int bucket) const {
 
 // ---- Blocks ----
 
-Client::Range Client::blockOf(const Bucket& bucket, horingParoPartition_t partition) const {
-  const size_t count = bucket.layout.padded / static_cast<size_t>(grid_.shape().divisor(partition));
-  return {grid_.block(partition) * count, count};
+Range Client::blockOf(const Bucket& bucket, horingParoPartition_t partition) const {
+  return grid_.block(partition, bucket.layout.padded);
 }
 
 std::byte* Client::shardIn(const Bucket& bucket, const Memory& memory, horingParoPartition_t partition,
@@ -88,11 +89,10 @@ std::byte* Client::shardIn(const Bucket& bucket, const Memory& memory, horingPar
 void Client::store(Bucket& bucket, Range range, const std::byte* values, horingDataType_t type) {
   const auto put = [&](const Memory& memory, horingParoPartition_t partition, horingDataType_t kept_type) {
     const Range block = blockOf(bucket, partition);
-    const size_t from = std::max(range.first, block.first);
-    const size_t to = std::min(range.first + range.count, block.first + block.count);
-    if (from >= to) return;
+    const auto [from, count] = overlapOf(range, block);
+    if (count == 0) return;
     convert(values + (from - range.first) * bytesOf(type), type,
-            memory.data() + (from - block.first) * bytesOf(kept_type), kept_type, to - from);
+            memory.data() + (from - block.first) * bytesOf(kept_type), kept_type, count);
   };
   put(bucket.params, row_->params, bucket.layout.type);
   if (bucket.master) put(bucket.master, row_->state, stateTypeOf(bucket.layout.type));
@@ -104,8 +104,11 @@ Status Client::issue(Transfers& transfers, const Move& move, Bucket& bucket, std
                      const std::byte* own) {
   const bool averages = movesGrads(move) && description_.config.average;
   const horingDataType_t type = movesGrads(move) ? bucket.layout.grad_type : bucket.layout.type;
-  const size_t count = bucket.layout.padded / static_cast<size_t>(grid_.shape().divisor(move.coarse));
-  failed_ = grid_.explain(transfers.issue(move, {block, own, count, type}, averages));
+  return failWith(transfers.issue(move, {block, own, bucket.layout.padded, type}, averages));
+}
+
+Status Client::failWith(const Status& status) {
+  if (failed_.ok()) failed_ = grid_.explain(status);
   return failed_;
 }
 
@@ -117,15 +120,15 @@ Status Client::issueSync(horingParoPhase_t phase, Transfers& transfers, Bucket& 
   for (const Move& move : moves_) {
     if (move.phase != phase) continue;
     const size_t offset = blockOf(bucket, move.coarse).first - blockOf(bucket, kept).first;
-    HORING_TRY(issue(transfers, move, bucket, memory.data() + offset * element_bytes));
+    std::byte* const block = memory.data() + offset * element_bytes;
+    HORING_TRY(transfers.folds(move) ? startFold(move, bucket, block)
+                                     : issue(transfers, move, bucket, block));
   }
   return {};
 }
 
 Status Client::await(const Completion& completion) {
-  const Status status = completion.wait();
-  if (failed_.ok()) failed_ = grid_.explain(status);
-  return failed_;
+  return failWith(completion.wait());
 }
 
 // ---- Parameters ----
@@ -349,6 +352,32 @@ Status Client::collectAll() {
   return {};
 }
 
+Status Client::startFold(const Move& move, Bucket& bucket, std::byte* block) {
+  if (folds_.size() == static_cast<size_t>(std::ranges::count_if(
+                           grad_buffers_, [](const GradBuffer& each) { return each.memory.bytes() > 0; })))
+    HORING_TRY(endOldestFold());
+  GradBuffer* const scratch = std::ranges::find(grad_buffers_, GradBuffer::Use::kFree, &GradBuffer::use);
+  HORING_TRY(failWith(grad_transfers_.scatter(
+      move, {block, nullptr, bucket.layout.padded, bucket.layout.grad_type}, scratch->memory.data())));
+  HORING_ASSIGN(scratch->reduced, grad_transfers_.completion());
+  scratch->use = GradBuffer::Use::kReducing;
+  folds_.push_back({move, &bucket, block, scratch});
+  return {};
+}
+
+Status Client::endOldestFold() {
+  const auto [move, bucket, block, scratch] = folds_.front();
+  HORING_TRY(await(scratch->reduced));
+  HORING_TRY(
+      failWith(grad_transfers_.fold(move, {block, nullptr, bucket->layout.padded, bucket->layout.grad_type},
+                                    scratch->memory.data(), description_.config.average)));
+  HORING_ASSIGN(bucket->grads_ready, grad_transfers_.completion());
+  scratch->use = GradBuffer::Use::kFree;
+  scratch->reduced = {};
+  folds_.pop_front();
+  return {};
+}
+
 Status Client::syncGrads() {
   HORING_TRY(mayCall());
   if (phase_ != Phase::kMicroSteps)
@@ -375,6 +404,7 @@ Status Client::syncGrads() {
     HORING_TRY(issueSync(horingParoPhaseSyncGrads, grad_transfers_, bucket, bucket.grads));
     HORING_ASSIGN(bucket.grads_ready, grad_transfers_.completion());
   }
+  while (!folds_.empty()) HORING_TRY(endOldestFold());
   phase_ = Phase::kUpdate;
   return {};
 }
@@ -392,9 +422,11 @@ Result<Client::Norm> Client::gradNorm() {
   }
   if (row_->state != horingParoWhole) {
     const horingParoScope_t sharers = row_->state == horingParoByGroup ? horingParoGroup : horingParoGlobal;
-    failed_ = grid_.explain(statusOf(
-        horingAllReduce(sums, sums, 2, horingFloat64, horingSum, grid_.communicator(sharers), nullptr)));
-    HORING_TRY(failed_);
+    HORING_TRY(failWith(statusOf(
+        horingAllReduce(sums, sums, 2, horingFloat64, horingSum, grid_.communicator(sharers), nullptr))));
+    // Groups of different sizes add up in different orders, and all ranks must get the same.
+    if (!grid_.blocks().even() && sharers == horingParoGroup)
+      HORING_TRY(failWith(statusOf(horingBcast(sums, 2, horingFloat64, 0, comm_, nullptr))));
   }
   return Norm{std::sqrt(sums[0]), sums[1] > 0};
 }
@@ -417,7 +449,7 @@ Result<horingParoShard_t> Client::master(int number) {
   const Range block = blockOf(*bucket, row_->state);
   horingParoShard_t shard{};
   shard.first = std::min(block.first, bucket->layout.count);
-  shard.count = std::min(block.first + block.count, bucket->layout.count) - shard.first;
+  shard.count = std::min(block.end(), bucket->layout.count) - shard.first;
   shard.gradType = bucket->layout.grad_type;
   shard.stateType = stateTypeOf(bucket->layout.type);
   shard.master = bucket->master ? bucket->master.data()

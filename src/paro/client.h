@@ -91,12 +91,6 @@ class Client {
     int bucket = 0;
     Completion reduced;
   };
-  // A range of a bucket, in elements.
-  struct Range {
-    size_t first = 0;
-    size_t count = 0;
-  };
-
   Client(horingComm_t comm, Description description);
   Status chooseStrategy();
   Status allocate();
@@ -106,6 +100,7 @@ class Client {
   Result<Bucket*> find(int bucket);
   Result<Bucket*> findTrainable(int bucket);
   Status checkParam(size_t param) const;
+  Status failWith(const Status& status);
   // This rank's block of a bucket, the padding included.
   Range blockOf(const Bucket& bucket, horingParoPartition_t partition) const;
   // The shard's address in memory that holds a block of `partition`, of elements of that type.
@@ -129,6 +124,10 @@ class Client {
   void copyGrads(const Bucket& bucket, std::span<const void* const> grads, std::byte* to) const;
   Status collectOldest();
   Status collectAll();
+  // For moves for which Transfers::folds(): starts them, in one of the gradient buffers, which are free once all gradients are collected;
+  // and ends the oldest.
+  Status startFold(const Move& move, Bucket& bucket, std::byte* block);
+  Status endOldestFold();
   Result<Memory> takeGathered(size_t bytes);
 
   // Checks that `call` is allowed: between optimizer steps, with nothing gathered.
@@ -152,12 +151,20 @@ class Client {
   const Row* row_ = nullptr;
   horingParoStrategy_t strategy_ = horingParoAuto;
   std::vector<Move> moves_;
+  uint64_t memory_ = 0, largest_memory_ = 0;  // of parameters, gradients and state: of this rank, of any
   BucketList list_;
   horingParoUsage_t usage_{};  // memory counters; the transfers count bytes sent
   std::vector<Bucket> buckets_;
   GradBuffer grad_buffers_[2];
   std::deque<GradBuffer*> reducing_;  // in the order of issue and collection, so that sums do not vary
-  std::vector<Memory> spare_;         // for gathered parameters
+  struct Fold {
+    Move move;
+    Bucket* bucket;
+    std::byte* block;
+    GradBuffer* scratch;
+  };
+  std::deque<Fold> folds_;
+  std::vector<Memory> spare_;  // for gathered parameters
   Phase phase_ = Phase::kMicroSteps;
   Status failed_;  // the sticky error of a collective
   Transfers param_transfers_;

@@ -21,39 +21,62 @@ std::string sizeText(uint64_t bytes) {
   return formatString("%.0f bytes", value);
 }
 
-// The cost of a bucket, including padding, so that memory is the allocated size.
-Result<horingParoEstimate_t> costOf(const Row& row, const BucketLayout& bucket, const Shape& shape,
-                                    const horingParoConfig_t& config) {
-  const int wire_bytes = static_cast<int>(bytesOf(bucket.type));
+// The model that a bucket is, including padding.
+horingParoModel_t modelOf(const BucketLayout& bucket, const horingParoConfig_t& config) {
   const int values = config.stateValues + (stateTypeOf(bucket.type) == bucket.type ? 0 : 1);
-  const uint64_t trainable = bucket.trainable ? bucket.padded : 0;
-  return estimate(row, {.groups = shape.groups,
-                        .ranksPerGroup = shape.members,
-                        .params = bucket.padded,
-                        .trainable = trainable,
-                        .microSteps = config.microSteps,
-                        .wireBytes = wire_bytes,
-                        .stateBytes = values * static_cast<int>(bytesOf(stateTypeOf(bucket.type))),
-                        .gradBytes = static_cast<int>(bytesOf(bucket.grad_type))});
+  horingParoModel_t model{};
+  model.params = bucket.padded;
+  model.trainable = bucket.trainable ? bucket.padded : 0;
+  model.microSteps = config.microSteps;
+  model.wireBytes = static_cast<int>(bytesOf(bucket.type));
+  model.stateBytes = values * static_cast<int>(bytesOf(stateTypeOf(bucket.type)));
+  model.gradBytes = static_cast<int>(bytesOf(bucket.grad_type));
+  return model;
+}
+
+// The bytes that a rank allocates for parameters, gradients and state.
+uint64_t memoryOf(const Row& row, const BucketList& list, const Blocks& blocks, int rank,
+                  const horingParoConfig_t& config) {
+  uint64_t bytes = 0;
+  for (const BucketLayout& bucket : list.buckets) {
+    const horingParoModel_t model = modelOf(bucket, config);
+    const auto add = [&](horingParoPartition_t partition, size_t elements, int element_bytes) {
+      bytes += blocks.of(partition, rank, elements).count * static_cast<uint64_t>(element_bytes);
+    };
+    add(row.params, model.params, model.wireBytes);
+    add(row.grads, model.trainable, model.gradBytes);
+    add(row.state, model.trainable, model.stateBytes);
+  }
+  return bytes;
 }
 
 struct Choice {
   horingParoStrategy_t strategy;
   const Row* row;
-  uint64_t memory;
-  std::vector<horingParoEstimate_t> costs;  // by bucket
+  const Blocks* blocks;
+  uint64_t memory;  // of the rank that keeps the most
+  int rank;         // which that is
   double seconds;
 };
 
-Result<Choice> choiceOf(horingParoStrategy_t strategy, const Row& row, const BucketList& list,
-                        const Shape& shape, const horingParoConfig_t& config) {
-  Choice choice{strategy, &row, 0, {}, 0};
-  for (const BucketLayout& bucket : list.buckets) {
-    HORING_ASSIGN(const horingParoEstimate_t cost, costOf(row, bucket, shape, config));
-    choice.memory += cost.memoryBytes;
-    choice.costs.push_back(cost);
+Choice choiceOf(horingParoStrategy_t strategy, const Row& row, const Blocks& blocks, const BucketList& list,
+                const horingParoConfig_t& config) {
+  Choice choice{strategy, &row, &blocks, 0, 0, 0};
+  for (int rank = 0; rank < (blocks.even() ? 1 : blocks.ranks()); ++rank) {
+    const uint64_t memory = memoryOf(row, list, blocks, rank, config);
+    if (memory > choice.memory) choice.memory = memory, choice.rank = rank;
   }
   return choice;
+}
+
+// The same on all ranks.
+double secondsOf(const Choice& choice, const BucketList& list, const horingParoConfig_t& config,
+                 const horingParoRates_t& rates) {
+  const Shares shares = choice.blocks->shares(0);
+  double seconds = 0;
+  for (const BucketLayout& bucket : list.buckets)
+    seconds += paro::secondsOf(collectivesOf(*choice.row, modelOf(bucket, config), shares), 1, rates);
+  return seconds;
 }
 
 // A strategy that takes no longer than this times the fastest is as fast.
@@ -68,10 +91,14 @@ const Choice& bestOf(const std::vector<Choice>& choices) {
 }
 
 Status doesNotFit(const Choice& smallest, uint64_t limit) {
+  const std::string where =
+      smallest.blocks->even()
+          ? "on each rank"
+          : formatString("on rank %d, which keeps the most since groups differ in size", smallest.rank);
   return makeStatus(Code::kInvalidArgument,
-                    "strategy %s needs %s on each rank, %s more than the memoryLimit of %s: take one that "
+                    "strategy %s needs %s %s, %s more than the memoryLimit of %s: take one that "
                     "shares out more, or more ranks",
-                    smallest.row->name, sizeText(smallest.memory).c_str(),
+                    smallest.row->name, sizeText(smallest.memory).c_str(), where.c_str(),
                     sizeText(smallest.memory - limit).c_str(), sizeText(limit).c_str());
 }
 
@@ -95,7 +122,7 @@ Result<std::unique_ptr<Client>> Client::create(horingComm_t comm, Description de
   HORING_TRY(agree(comm, local));
   HORING_TRY(agreeOn(comm, client->description_));
   const Description& agreed = client->description_;
-  client->list_ = layBuckets(agreed.params, agreed.units, agreed.config, client->grid_.shape().ranks());
+  client->list_ = layBuckets(agreed.params, agreed.units, agreed.config, client->grid_.blocks().ranks());
   HORING_TRY(client->chooseStrategy());
   HORING_TRY(client->grid_.connect(*client->row_));
   HORING_TRY(agree(comm, client->allocate()));
@@ -111,22 +138,22 @@ Status Client::chooseStrategy() {
   for (int number = 0; number < horingParoNumStrategies; ++number) {
     const auto strategy = static_cast<horingParoStrategy_t>(number);
     HORING_ASSIGN(const Row* const row, findRow(strategy));
-    if (free ? needsGroups(*row) && !grid_.isGrid() : strategy != config.strategy) continue;
-    HORING_ASSIGN(const Choice choice, choiceOf(strategy, *row, list_, grid_.shape(), config));
-    choices.push_back(choice);
+    if (!free && strategy != config.strategy) continue;
+    choices.push_back(choiceOf(strategy, *row, grid_.blocksOf(*row), list_, config));
   }
   const Choice smallest = *std::ranges::min_element(choices, {}, &Choice::memory);
   std::erase_if(choices, [&](const Choice& choice) { return choice.memory > limit; });
   if (choices.empty()) return doesNotFit(smallest, limit);
-  if (choices.size() > 1 && grid_.shape().ranks() > 1) {  // one rank alone moves nothing
+  if (choices.size() > 1 && grid_.blocks().ranks() > 1) {  // one rank alone moves nothing
     HORING_ASSIGN(const horingParoRates_t rates, measureRates(comm_, list_.longestBytes()));
-    for (Choice& choice : choices)
-      for (const horingParoEstimate_t& cost : choice.costs) choice.seconds += secondsOf(cost, 1, rates);
+    for (Choice& choice : choices) choice.seconds = secondsOf(choice, list_, config, rates);
   }
   const Choice& best = bestOf(choices);
   strategy_ = best.strategy;
   row_ = best.row;
   moves_ = movesOf(*row_);
+  memory_ = memoryOf(*row_, list_, *best.blocks, grid_.rank(), config);
+  largest_memory_ = best.memory;
   return {};
 }
 
@@ -140,9 +167,14 @@ Status Client::allocate() {
     trainable += buckets_[i].layout.trainable;
     HORING_TRY(allocate(buckets_[i]));
   }
+  size_t grad_bytes = list_.longestGradBytes();
+  for (const Move& move : moves_)
+    for (const BucketLayout& bucket : list_.buckets)
+      if (bucket.trainable && grad_transfers_.folds(move))
+        grad_bytes = std::max(grad_bytes,
+                              grad_transfers_.scratchCount(move, bucket.padded) * bytesOf(bucket.grad_type));
   for (int i = 0; i < std::min(trainable, 2); ++i) {
-    HORING_ASSIGN(grad_buffers_[i].memory,
-                  Memory::allocate(list_.longestGradBytes(), &usage_.gradBufferBytes));
+    HORING_ASSIGN(grad_buffers_[i].memory, Memory::allocate(grad_bytes, &usage_.gradBufferBytes));
   }
   return {};
 }

@@ -76,14 +76,18 @@ void narrow(double value, double& to) {
 void narrow(double value, float& to) {
   to = static_cast<float>(value);
 }
+// In which the elements are computed.
+template <typename T>
+using Wide = decltype(widen(T{}));
+
 // sum += added
 template <typename T>
-void add(T& sum, T added) {
-  narrow(widen(sum) + widen(added), sum);
+void add(T& sum, Wide<T> added) {
+  narrow(widen(sum) + added, sum);
 }
 // NaN needs no special case: the lower half of a NaN made of two bfloat16 is 0, so that rounding does not carry.
-void add(Bfloat16& sum, Bfloat16 added) {
-  const uint32_t bits = std::bit_cast<uint32_t>(widen(sum) + widen(added));
+void add(Bfloat16& sum, float added) {
+  const uint32_t bits = std::bit_cast<uint32_t>(widen(sum) + added);
   sum.bits = static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
@@ -153,11 +157,26 @@ void convert(const void* from, horingDataType_t from_type, void* to, horingDataT
   });
 }
 
-void accumulate(void* sum, const void* added, horingDataType_t type, size_t count) {
+void accumulate(void* sum, const void* added, horingDataType_t type, size_t count, double factor) {
   withType(type, [&](auto tag) {
-    auto* const to = static_cast<decltype(tag)*>(sum);
-    const auto* const from = static_cast<const decltype(tag)*>(added);
-    for (size_t i = 0; i < count; ++i) add(to[i], from[i]);
+    using T = decltype(tag);
+    auto* const to = static_cast<T*>(sum);
+    const auto* const from = static_cast<const T*>(added);
+    if (factor == 1) {
+      for (size_t i = 0; i < count; ++i) add(to[i], widen(from[i]));
+      return;
+    }
+    const auto by = static_cast<Wide<T>>(factor);
+    for (size_t i = 0; i < count; ++i) add(to[i], by * widen(from[i]));
+  });
+}
+
+void scale(void* values, double factor, horingDataType_t type, size_t count) {
+  withType(type, [&](auto tag) {
+    using T = decltype(tag);
+    auto* const all = static_cast<T*>(values);
+    const auto by = static_cast<Wide<T>>(factor);
+    for (size_t i = 0; i < count; ++i) narrow(by * widen(all[i]), all[i]);
   });
 }
 

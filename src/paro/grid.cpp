@@ -1,8 +1,8 @@
 #include "paro/grid.h"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -37,43 +37,37 @@ Status Grid::look() {
   int ranks = 0;
   HORING_TRY(statusOf(horingCommCount(global_, &ranks)));
   HORING_TRY(statusOf(horingCommUserRank(global_, &rank_)));
-  HORING_TRY(statusOf(horingCommGroup(global_, rank_, &group_number_, &local_)));
-  std::vector<int> members;
+  std::vector<Blocks::Place> places(static_cast<size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    Blocks::Place& place = places[static_cast<size_t>(rank)];
+    HORING_TRY(statusOf(horingCommGroup(global_, rank, &place.group, &place.local)));
+  }
   const auto add = [](std::string& list, int rank) {
     list += (list.empty() ? "" : ", ") + std::to_string(rank);
   };
+  const Blocks::Place mine = places[static_cast<size_t>(rank_)];
   for (int rank = 0; rank < ranks; ++rank) {
-    int group = 0, local = 0;
-    HORING_TRY(statusOf(horingCommGroup(global_, rank, &group, &local)));
-    if (group == group_number_) add(group_ranks_, rank);
-    if (local == local_) add(rail_ranks_, rank);
-    members.resize(std::max(members.size(), static_cast<size_t>(group) + 1));
-    ++members[static_cast<size_t>(group)];
+    const auto [group, local] = places[static_cast<size_t>(rank)];
+    if (group == mine.group) add(group_ranks_, rank);
+    if (local == mine.local) add(rail_ranks_, rank);
   }
-  const auto [least, most] = std::minmax_element(members.begin(), members.end());
-  is_grid_ = *least == *most;
-  shape_ = is_grid_ ? Shape{static_cast<int>(members.size()), *most} : Shape{ranks, 1};
+  nested_ = Blocks(places, /*nested=*/true);
+  by_rank_ = Blocks(std::move(places), /*nested=*/false);
   return {};
 }
 
 Status Grid::connect(const Row& row) {
-  if (needsGroups(row) && !is_grid_)
-    return makeStatus(
-        Code::kInvalidUsage,
-        "strategy %s shares out inside groups, and the groups of this communicator differ in size: use NNN, "
-        "NNG, NGG, GNG or GGG, or make them equal with HORING_GROUP",
-        row.name);
+  blocks_ = &blocksOf(row);
   bool wants[3] = {};
-  for (const Move& move : movesOf(row)) wants[move.scope] = true;
+  for (const Move& move : movesOf(row)) wants[move.scope] |= !crossesRails(move);
   // The gradient norm is summed over the ranks that shard the state.
   wants[horingParoGroup] |= row.state == horingParoByGroup;
   // Otherwise they would inherit the user's settings, and might be non-blocking.
   horingConfig_t config = HORING_CONFIG_INITIALIZER;
   config.blocking = 1;
-  if (wants[horingParoGroup])
-    HORING_TRY(statusOf(horingCommSplit(global_, group_number_, local_, &group_, &config)));
-  if (wants[horingParoRail])
-    HORING_TRY(statusOf(horingCommSplit(global_, local_, group_number_, &rail_, &config)));
+  const auto [group, local] = place();
+  if (wants[horingParoGroup]) HORING_TRY(statusOf(horingCommSplit(global_, group, local, &group_, &config)));
+  if (wants[horingParoRail]) HORING_TRY(statusOf(horingCommSplit(global_, local, group, &rail_, &config)));
   return {};
 }
 
@@ -91,21 +85,6 @@ Status Grid::explain(const Status& status) const {
 
 horingComm_t Grid::communicator(horingParoScope_t scope) const {
   return scope == horingParoGroup ? group_ : scope == horingParoRail ? rail_ : global_;
-}
-
-int Grid::sharers(horingParoScope_t scope) const {
-  return scope == horingParoGroup ? shape_.members : scope == horingParoRail ? shape_.groups : shape_.ranks();
-}
-
-size_t Grid::blockIn(horingParoScope_t scope) const {
-  if (scope == horingParoRail) return static_cast<size_t>(group_number_);
-  return block(scope == horingParoGroup ? horingParoByGroup : horingParoByAll);
-}
-
-size_t Grid::block(horingParoPartition_t partition) const {
-  if (partition == horingParoWhole) return 0;
-  if (partition == horingParoByGroup) return static_cast<size_t>(local_);
-  return static_cast<size_t>(is_grid_ ? local_ * shape_.groups + group_number_ : rank_);
 }
 
 }  // namespace horing::paro

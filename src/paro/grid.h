@@ -1,8 +1,5 @@
 #pragma once
-// The communicators of a client and the places of ranks in them.
-//
-// A vector is cut into one block for each rank, in rail-major order: the blocks of the ranks of one rail are adjacent, so the share of a
-// rank inside its group is one range, and its share among all ranks is inside that range. No data is ever reordered.
+// The communicators of a client, and its rank's blocks. Rails need groups of one size; between others go messages (exchange.h).
 #include <string>
 
 #include "base/status.h"
@@ -20,36 +17,37 @@ class Grid {
   Grid(const Grid&) = delete;
   Grid& operator=(const Grid&) = delete;
 
-  // Local: finds the groups. If they differ in size, isGrid() is false, and shape() counts each rank as a group.
+  // Local: finds the groups.
   Status look();
-  // Collective: makes the communicators that `row` needs. Refuses a row that needs groups if there is no grid.
+  // Collective: makes the communicators that `row` needs.
   Status connect(const Row& row);
 
-  bool isGrid() const { return is_grid_; }
   int rank() const { return rank_; }
-  const Shape& shape() const { return shape_; }
+  // For `row`; blocks() of the row that is connected.
+  const Blocks& blocksOf(const Row& row) const { return needsGroups(row) ? nested_ : by_rank_; }
+  const Blocks& blocks() const { return *blocks_; }
+  const Blocks::Place& place() const { return nested_.place(rank_); }
+  // This rank's block, if the vector has `count` elements.
+  Range block(horingParoPartition_t partition, size_t count) const {
+    return blocks_->of(partition, rank_, count);
+  }
   horingComm_t communicator(horingParoScope_t scope) const;
+  // Whether the ranks that exchange something between groups are not those of a rail.
+  bool crossesRails(const Move& move) const { return move.scope == horingParoRail && !blocks_->even(); }
   // An error of one of the communicators: the error of the global communicator if it explains a remote error (waits up to 4.5 s for it), or
   // the given error with the ranks of the group or rail that it counts.
   Status explain(const Status& status) const;
-  // The number of ranks in the scope, and the number of this rank's block.
-  int sharers(horingParoScope_t scope) const;
-  size_t blockIn(horingParoScope_t scope) const;
-  // The order of blocks in the global communicator; in the other communicators it is rank order.
-  horingBlockOrder_t order() const { return is_grid_ ? horingRailMajor : horingRankMajor; }
-  // The number of this rank's block in `partition`: its first element is block * size / divisor.
-  size_t block(horingParoPartition_t partition) const;
+  // The order of equal blocks in the global communicator; in the other communicators it is rank order.
+  horingBlockOrder_t order() const { return blocks_->even() ? horingRailMajor : horingRankMajor; }
 
  private:
   horingComm_t global_;
   horingComm_t group_ = nullptr;
   horingComm_t rail_ = nullptr;
-  Shape shape_;
-  bool is_grid_ = false;
   int rank_ = 0;
+  Blocks nested_, by_rank_;
+  const Blocks* blocks_ = &nested_;
   std::string group_ranks_, rail_ranks_;  // "2, 3": of the global communicator
-  int group_number_ = 0;
-  int local_ = 0;
 };
 
 }  // namespace horing::paro

@@ -18,15 +18,26 @@ constexpr size_t kShortBytes = size_t{4} << 10, kLongestBytes = size_t{4} << 20;
 constexpr size_t kLeastRuns = 3, kMostRuns = 9;
 constexpr double kEnoughSeconds = 0.1;  // of the runs of one move
 
-// Whose strategies use all three scopes.
+// A strategy that uses all three scopes.
 constexpr horingParoStrategy_t kOfAllScopes = horingParoNIG;
 
 // Runs moves on vectors of zeros, in step with the other ranks.
 class Stopwatch {
  public:
-  Stopwatch(horingComm_t comm, const Grid& grid, std::byte* zeros)
-      : comm_(comm), transfers_(grid), zeros_(zeros) {}
-  Status open() { return transfers_.open(); }
+  Stopwatch(horingComm_t comm, const Grid& grid) : comm_(comm), transfers_(grid) {}
+  // For vectors of up to `most` elements.
+  Status open(size_t most) {
+    HORING_TRY(transfers_.open());
+    HORING_ASSIGN(zeros_, Memory::allocate(most * sizeof(float), &bytes_));
+    for (const auto collective : {horingParoReduceScatter, horingParoAllReduce}) {
+      const Move move{horingParoPhaseReduce, collective, horingParoRail, horingParoByGroup};
+      if (!transfers_.folds(move)) continue;
+      const size_t bytes = transfers_.scratchCount(move, most) * sizeof(float);
+      if (bytes <= scratch_.bytes()) continue;
+      HORING_ASSIGN(scratch_, Memory::allocate(bytes, &bytes_));
+    }
+    return {};
+  }
 
   // The median of the runs, each on the rank that it took longest: what others do on this machine counts, too.
   Result<double> seconds(const Move& move, size_t count) {
@@ -45,10 +56,20 @@ class Stopwatch {
   Result<double> secondsOnce(const Move& move, size_t count) {
     HORING_TRY(largest(0).status());  // all are here
     const int64_t begin = clock_.nowNs();
-    HORING_TRY(transfers_.issue(move, {zeros_, nullptr, count, horingFloat32}, /*average=*/false));
-    HORING_ASSIGN(const Completion done, transfers_.completion());
-    HORING_TRY(done.wait());
+    const Transfers::Data data{zeros_.data(), nullptr, count, horingFloat32};
+    if (transfers_.folds(move)) {
+      HORING_TRY(transfers_.scatter(move, data, scratch_.data()));
+      HORING_TRY(wait());
+      HORING_TRY(transfers_.fold(move, data, scratch_.data(), /*average=*/false));
+    } else {
+      HORING_TRY(transfers_.issue(move, data, /*average=*/false));
+    }
+    HORING_TRY(wait());
     return largest(static_cast<double>(clock_.nowNs() - begin) / 1e9);
+  }
+  Status wait() const {
+    HORING_ASSIGN(const Completion done, transfers_.completion());
+    return done.wait();
   }
   Result<double> largest(double mine) const {
     HORING_TRY(statusOf(horingAllReduce(&mine, &mine, 1, horingFloat64, horingMax, comm_, nullptr)));
@@ -56,14 +77,15 @@ class Stopwatch {
   }
 
   const horingComm_t comm_;
-  Transfers transfers_;
-  std::byte* const zeros_;
+  uint64_t bytes_ = 0;
+  Memory zeros_, scratch_;
+  Transfers transfers_;  // destroyed first: nothing is in flight when memory is freed
   const SteadyClock clock_;
 };
 
 // A whole number of elements for each rank.
-size_t elements(size_t bytes, const Shape& shape) {
-  const auto ranks = static_cast<size_t>(shape.ranks());
+size_t elements(size_t bytes, const Blocks& blocks) {
+  const auto ranks = static_cast<size_t>(blocks.ranks());
   return std::max<size_t>(1, bytes / sizeof(float) / ranks) * ranks;
 }
 
@@ -72,29 +94,25 @@ size_t elements(size_t bytes, const Shape& shape) {
 Result<horingParoRates_t> measureRates(horingComm_t comm, size_t bytes) {
   Grid grid(comm);
   HORING_TRY(agree(comm, grid.look()));
-  HORING_ASSIGN(const Row* const row, findRow(grid.isGrid() ? kOfAllScopes : horingParoNNG));
+  HORING_ASSIGN(const Row* const row, findRow(kOfAllScopes));
   HORING_TRY(grid.connect(*row));
-  const size_t few = elements(kShortBytes, grid.shape()),
-               many = std::max(elements(std::min(bytes, kLongestBytes), grid.shape()), 2 * few);
-  uint64_t counter = 0;
-  Result<Memory> zeros = Memory::allocate(many * sizeof(float), &counter);
-  HORING_TRY(agree(comm, zeros.status()));
-  Stopwatch stopwatch(comm, grid, zeros.value().data());
-  HORING_TRY(agree(comm, stopwatch.open()));
+  const size_t few = elements(kShortBytes, grid.blocks()),
+               many = std::max(elements(std::min(bytes, kLongestBytes), grid.blocks()), 2 * few);
+  Stopwatch stopwatch(comm, grid);
+  HORING_TRY(agree(comm, stopwatch.open(many)));
+  const auto fewest = static_cast<double>(grid.blocks().shares(grid.rank()).fewest_members);
   horingParoRates_t rates{};
   for (const auto scope : {horingParoGroup, horingParoRail, horingParoGlobal})
     for (const auto collective : {horingParoAllGather, horingParoReduceScatter, horingParoAllReduce}) {
-      if (scope != horingParoGlobal && !grid.isGrid()) continue;
       const horingParoPartition_t coarse = scope == horingParoRail ? horingParoByGroup : horingParoWhole;
-      const auto part = static_cast<size_t>(grid.shape().divisor(coarse));
       const Move move{horingParoPhaseReduce, collective, scope, coarse};
-      HORING_ASSIGN(const double small, stopwatch.seconds(move, few / part));
-      HORING_ASSIGN(const double large, stopwatch.seconds(move, many / part));
+      HORING_ASSIGN(const double small, stopwatch.seconds(move, few));
+      HORING_ASSIGN(const double large, stopwatch.seconds(move, many));
       horingParoRate_t& rate = rates.of[collective][scope];
-      const double grown = static_cast<double>((many - few) / part * sizeof(float));
-      rate.secondsPerByte = std::max(0.0, large - small) / grown;
+      const double element_bytes = sizeof(float) / (coarse == horingParoWhole ? 1 : fewest);  // of the block
+      rate.secondsPerByte = std::max(0.0, large - small) / (static_cast<double>(many - few) * element_bytes);
       rate.latencySeconds =
-          std::max(0.0, small - rate.secondsPerByte * static_cast<double>(few / part * sizeof(float)));
+          std::max(0.0, small - rate.secondsPerByte * static_cast<double>(few) * element_bytes);
     }
   return rates;
 }

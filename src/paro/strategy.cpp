@@ -2,8 +2,10 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace horing::paro {
 
@@ -22,6 +24,7 @@ constexpr Row kRows[horingParoNumStrategies] = {
 };
 
 constexpr int kMaxElementBytes = 1024;
+constexpr int kMaxRanksOfUnevenGroups = 65535;
 
 horingParoScope_t scopeBetween(horingParoPartition_t fine, horingParoPartition_t coarse) {
   if (fine == I) return horingParoGroup;
@@ -33,21 +36,43 @@ Move move(horingParoPhase_t phase, horingParoCollective_t collective, horingParo
   return {phase, collective, scopeBetween(fine, coarse), coarse};
 }
 
+Status checkGroups(const horingParoModel_t& model) {
+  int64_t ranks = 0;
+  for (int group = 0; group < model.groups; ++group) {
+    const int size = model.groupSizes[group];
+    if (size < 1 || size > kMaxRanksOfUnevenGroups)
+      return makeStatus(Code::kInvalidArgument, "model: groupSizes[%d] is %d: expected 1 to %d", group, size,
+                        kMaxRanksOfUnevenGroups);
+    ranks += size;
+  }
+  if (ranks > kMaxRanksOfUnevenGroups)
+    return makeStatus(Code::kInvalidArgument, "model: %lld ranks in groupSizes: expected at most %d",
+                      static_cast<long long>(ranks), kMaxRanksOfUnevenGroups);
+  if (model.group < 0 || model.group >= model.groups || model.localIndex < 0 ||
+      model.localIndex >= model.groupSizes[model.group])
+    return makeStatus(Code::kInvalidArgument,
+                      "model: there is no rank %d in group %d: expected an index below groupSizes, and a "
+                      "group below %d",
+                      model.localIndex, model.group, model.groups);
+  return {};
+}
+
 Status checkModel(const horingParoModel_t& model) {
-  const bool sane = model.groups >= 1 && model.ranksPerGroup >= 1 && model.microSteps >= 1 &&
-                    model.microSteps <= kMaxMicroSteps && model.wireBytes >= 1 &&
-                    model.wireBytes <= kMaxElementBytes && model.stateBytes >= 0 &&
-                    model.stateBytes <= kMaxElementBytes && model.gradBytes >= 0 &&
-                    model.gradBytes <= kMaxElementBytes &&
-                    static_cast<int64_t>(model.groups) * model.ranksPerGroup <= INT32_MAX;
+  const int per_group = model.groupSizes ? 1 : model.ranksPerGroup;
+  const bool sane =
+      model.groups >= 1 && per_group >= 1 && model.microSteps >= 1 && model.microSteps <= kMaxMicroSteps &&
+      model.wireBytes >= 1 && model.wireBytes <= kMaxElementBytes && model.stateBytes >= 0 &&
+      model.stateBytes <= kMaxElementBytes && model.gradBytes >= 0 && model.gradBytes <= kMaxElementBytes &&
+      static_cast<int64_t>(model.groups) * per_group <= INT32_MAX;
   if (!sane)
     return makeStatus(
         Code::kInvalidArgument,
         "model: %d groups of %d ranks, %d micro-steps, %d bytes on the wire, %d of state, %d of gradients: "
         "expected at least 1 of each (state, gradients: 0), at most 2^31-1 ranks, %d micro-steps and %d "
         "bytes",
-        model.groups, model.ranksPerGroup, model.microSteps, model.wireBytes, model.stateBytes,
-        model.gradBytes, kMaxMicroSteps, kMaxElementBytes);
+        model.groups, per_group, model.microSteps, model.wireBytes, model.stateBytes, model.gradBytes,
+        kMaxMicroSteps, kMaxElementBytes);
+  if (model.groupSizes) HORING_TRY(checkGroups(model));
   if (model.trainable > model.params)
     return makeStatus(
         Code::kInvalidArgument, "model: %llu of %llu parameters are trainable: expected no more than all",
@@ -58,9 +83,25 @@ Status checkModel(const horingParoModel_t& model) {
   return {};
 }
 
+int gradBytes(const horingParoModel_t& model) {
+  return model.gradBytes ? model.gradBytes : model.wireBytes;
+}
+
 // Saturates at the largest integer.
 uint64_t rounded(double bytes) {
   return bytes < 0x1p63 ? static_cast<uint64_t>(std::llround(bytes)) : UINT64_MAX;
+}
+
+uint64_t memoryOf(const Row& row, const horingParoModel_t& model, const Shares& shares) {
+  const auto all = static_cast<double>(model.params), trainable = static_cast<double>(model.trainable);
+  return rounded(std::ceil(model.wireBytes * all / shares.divisor(row.params) +
+                           gradBytes(model) * trainable / shares.divisor(row.grads) +
+                           model.stateBytes * trainable / shares.divisor(row.state)));
+}
+
+// A vector over its longest block: the time is that of the rank with most to move.
+double divisorOf(const Move& move, const Shares& shares) {
+  return move.coarse == I ? shares.fewest_members : 1;
 }
 
 }  // namespace
@@ -107,6 +148,10 @@ Move gatherTo(horingParoPartition_t coarse) {
   return move(horingParoPhaseSyncParams, horingParoAllGather, G, coarse);
 }
 
+horingParoPartition_t fineOf(const Move& move) {
+  return move.scope == horingParoGroup ? I : G;
+}
+
 bool movesGrads(const Move& move) {
   return move.phase == horingParoPhaseReduce || move.phase == horingParoPhaseSyncGrads;
 }
@@ -122,42 +167,63 @@ int timesOf(horingParoPhase_t phase, int micro_steps) {
   }
 }
 
-Sent sentBy(const Move& move, const Shape& shape, double bytes) {
+Sent sentBy(const Move& move, const Shares& shares, double bytes) {
+  const bool gathers = move.collective == horingParoAllGather;
   const double times = move.collective == horingParoAllReduce ? 2 : 1;
-  const double within = times * bytes * (shape.members - 1) / shape.members;
-  const double between = times * bytes * (shape.groups - 1) / shape.groups;
-  switch (move.scope) {
-    case horingParoGroup:
-      return {0, within};
-    case horingParoRail:
-      return {between, 0};
-    default:
-      return {between / shape.members, within};
+  const double part = bytes / shares.members;  // of the rank, in what its group sends
+  const double within = times * part * (shares.members - 1);
+  const double equal = times * part * (shares.groups - 1) / shares.groups;
+  if (move.scope == horingParoGroup) return {0, within};
+  if (move.scope == horingParoRail) {  // the parts of others, to them; or the own part, to all
+    const double between = gathers ? bytes / shares.all * (shares.groups - 1) : part - bytes / shares.all;
+    return {times == 2 ? equal : between, 0};
   }
+  // Between the groups goes a ring.
+  const double between = part * (1 - (gathers ? shares.next_group : shares.group));
+  return {times == 2 ? equal : between, within};
+}
+
+horingParoEstimate_t collectivesOf(const Row& row, const horingParoModel_t& model, const Shares& shares) {
+  horingParoEstimate_t result{};
+  double slow = 0, fast = 0;
+  for (const Move& move : movesOf(row)) {
+    const auto elements =
+        static_cast<double>(move.phase == horingParoPhaseGather ? model.params : model.trainable);
+    const double bytes = (movesGrads(move) ? gradBytes(model) : model.wireBytes) * elements;
+    const Sent sent = sentBy(move, shares, bytes);
+    const int times = timesOf(move.phase, model.microSteps);
+    slow += times * sent.slow;
+    fast += times * sent.fast;
+    result.operations[result.numOperations++] = {
+        move.phase,         move.collective,   move.scope, times, rounded(bytes / divisorOf(move, shares)),
+        rounded(sent.slow), rounded(sent.fast)};
+  }
+  result.slowBytes = rounded(slow);
+  result.fastBytes = rounded(fast);
+  return result;
 }
 
 Result<horingParoEstimate_t> estimate(const Row& row, const horingParoModel_t& model) {
   HORING_TRY(checkModel(model));
-  const Shape shape{model.groups, model.ranksPerGroup};
-  const double wire = model.wireBytes, grad = model.gradBytes ? model.gradBytes : model.wireBytes,
-               all = static_cast<double>(model.params), trainable = static_cast<double>(model.trainable);
-  horingParoEstimate_t result{};
-  result.memoryBytes =
-      rounded(std::ceil(wire * all / shape.divisor(row.params) + grad * trainable / shape.divisor(row.grads) +
-                        model.stateBytes * trainable / shape.divisor(row.state)));
-  double slow = 0, fast = 0;
-  for (const Move& move : movesOf(row)) {
-    const double elements = move.phase == horingParoPhaseGather ? all : trainable;
-    const double bytes = (movesGrads(move) ? grad : wire) * elements / shape.divisor(move.coarse);
-    const Sent sent = sentBy(move, shape, bytes);
-    const int times = timesOf(move.phase, model.microSteps);
-    slow += times * sent.slow;
-    fast += times * sent.fast;
-    result.operations[result.numOperations++] = {move.phase,     move.collective,    move.scope,        times,
-                                                 rounded(bytes), rounded(sent.slow), rounded(sent.fast)};
+  if (!model.groupSizes) {
+    const Shares shares = Shares::even(model.groups, model.ranksPerGroup);
+    horingParoEstimate_t result = collectivesOf(row, model, shares);
+    result.memoryBytes = result.largestMemoryBytes = memoryOf(row, model, shares);
+    return result;
   }
-  result.slowBytes = rounded(slow);
-  result.fastBytes = rounded(fast);
+  std::vector<Blocks::Place> places;
+  int asked = 0;  // the rank
+  for (int group = 0; group < model.groups; ++group)
+    for (int local = 0; local < model.groupSizes[group]; ++local) {
+      if (group == model.group && local == model.localIndex) asked = static_cast<int>(places.size());
+      places.push_back({group, local});
+    }
+  const Blocks blocks(std::move(places), needsGroups(row));
+  horingParoEstimate_t result = collectivesOf(row, model, blocks.shares(asked));
+  result.memoryBytes = memoryOf(row, model, blocks.shares(asked));
+  for (int rank = 0; rank < blocks.ranks(); ++rank)
+    result.largestMemoryBytes =
+        std::max(result.largestMemoryBytes, memoryOf(row, model, blocks.shares(rank)));
   return result;
 }
 

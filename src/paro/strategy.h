@@ -1,12 +1,13 @@
 #pragma once
 // The table of strategies, and the collectives, memory and bytes that follow from a row.
 //
-// A *partition* is the number of ranks that share a vector: its divisor d is 1, the ranks of a group, or all ranks. Reductions and gathers
+// A *partition* says which ranks share a vector: none, those of a group, or all. Reductions and gathers
 // move data between a *finer* and a *coarser* partition, among the ranks that share a coarse block: the scope. So a row needs no code.
 #include <vector>
 
 #include "base/status.h"
 #include "horing/paro.h"
+#include "paro/blocks.h"
 
 namespace horing::paro {
 
@@ -22,17 +23,6 @@ bool needsGroups(const Row& row);
 // The most micro-steps of an optimizer step.
 inline constexpr int kMaxMicroSteps = 1 << 20;
 
-// The numbers of groups and members.
-struct Shape {
-  int groups = 1;
-  int members = 1;  // of each group
-
-  int ranks() const { return groups * members; }
-  int divisor(horingParoPartition_t partition) const {
-    return partition == horingParoWhole ? 1 : partition == horingParoByGroup ? members : ranks();
-  }
-};
-
 // A collective on the blocks of a coarser partition, in which each rank has, or gets, its block of the finer partition. An all-reduce is on
 // the blocks of `coarse`.
 struct Move {
@@ -46,18 +36,22 @@ struct Move {
 std::vector<Move> movesOf(const Row& row);
 // The move that gathers data sharded over all ranks to the ranks that keep it in `coarse`, which is another partition.
 Move gatherTo(horingParoPartition_t coarse);
+// The finer partition of an all-gather or a reduce-scatter.
+horingParoPartition_t fineOf(const Move& move);
 // Whether it moves gradients, and not parameters.
 bool movesGrads(const Move& move);
 // The number of times per optimizer step.
 int timesOf(horingParoPhase_t phase, int micro_steps);
 
-// The bytes that each rank sends in one collective over a vector of `bytes`.
+// The bytes that a rank sends in one collective over a vector of `bytes`, or over its blocks.
 struct Sent {
   double slow = 0;
   double fast = 0;
 };
-Sent sentBy(const Move& move, const Shape& shape, double bytes);
+Sent sentBy(const Move& move, const Shares& shares, double bytes);
 
+// The collectives of a rank, and their bytes, for what `model` says beside the groups; without the memory.
+horingParoEstimate_t collectivesOf(const Row& row, const horingParoModel_t& model, const Shares& shares);
 // See horingParoGetEstimate.
 Result<horingParoEstimate_t> estimate(const Row& row, const horingParoModel_t& model);
 

@@ -93,7 +93,8 @@ void expectLoaded(const Job& job, const std::string& folder, Reference reference
 }
 
 TEST(Checkpoint, AnyStrategyOnAnyRanksLoadsWhatAnyOtherSaved) {
-  const std::vector<std::vector<horingComm_t>> layouts = {makeGrid(2, 2), makeGrid(1, 3), makeGrid(2, 1)};
+  const std::vector<std::vector<horingComm_t>> layouts = {makeGrid(2, 2), makeGrid(1, 3),
+                                                          makeGroupsOf({3, 1}), makeGrid(2, 1)};
   const auto strategies = {horingParoNNN, horingParoNIG, horingParoIII, horingParoING, horingParoGGG};
   for (const auto& writers : layouts)
     for (const auto saved_by : strategies) {

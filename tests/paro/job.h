@@ -22,11 +22,17 @@ inline testing::AssertionResult paroRefuses(horingResult_t result, horingResult_
   return testing::AssertionSuccess();
 }
 
-inline std::vector<horingComm_t> makeGrid(int groups, int members) {
+// Ranks of each group.
+using Sizes = std::vector<int>;
+inline std::vector<horingComm_t> makeGroupsOf(const Sizes& sizes) {
   static const char* const kNames[] = {"a", "b", "c", "d"};
   std::vector<const char*> labels;
-  for (int rank = 0; rank < groups * members; ++rank) labels.push_back(kNames[rank / members]);
+  for (size_t group = 0; group < sizes.size(); ++group)
+    labels.insert(labels.end(), static_cast<size_t>(sizes[group]), kNames[group]);
   return makeGroups(labels);
+}
+inline std::vector<horingComm_t> makeGrid(int groups, int members) {
+  return makeGroupsOf(Sizes(static_cast<size_t>(groups), members));
 }
 
 inline void destroyAll(const std::vector<horingComm_t>& comms) {
@@ -150,8 +156,8 @@ class Trainee {
     }
   }
 
-  // Every gathered parameter is what the reference has, rounded. Prefetches the next bucket.
-  void expectParams(const Reference& reference) {
+  // Every gathered parameter is what the reference has, rounded, give or take `tolerance`. Prefetches the next bucket.
+  void expectParams(const Reference& reference, double tolerance = 0) {
     if (buckets_ > 0) {
       ASSERT_PARO(horingParoGatherParams(paro_, 0));
     }
@@ -163,7 +169,8 @@ class Trainee {
         const void* values = nullptr;
         ASSERT_PARO(horingParoGetParam(paro_, p, &values));
         for (size_t i = 0; i < params_[p].count; ++i)
-          ASSERT_EQ(asDouble(values, params_[p].type, i), rounded(reference.value(p, i), params_[p].type))
+          ASSERT_NEAR(asDouble(values, params_[p].type, i), rounded(reference.value(p, i), params_[p].type),
+                      tolerance)
               << "rank " << rank_ << ", parameter " << p << ", element " << i;
       });
       ASSERT_PARO(horingParoReleaseParams(paro_, bucket));

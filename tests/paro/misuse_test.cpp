@@ -307,18 +307,6 @@ TEST(Nonblocking, ACommunicatorThatDoesNotBlockServesEveryStrategy) {
   destroyAll(parents);
 }
 
-TEST(MisuseOfGroups, GroupsThatAreNoGridRefuseWhatSharesOutInsideThem) {
-  const std::vector<horingComm_t> comms = makeGroups({"a", "a", "b"});
-  onEveryRank(3, [&](int rank) {
-    const horingParoConfig_t config = configOf(horingParoIIG);
-    horingParo_t paro = nullptr;
-    EXPECT_TRUE(paroRefuses(
-        horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()),
-        horingInvalidUsage, "the groups of this communicator differ in size: use NNN, NNG, NGG, GNG or GGG"));
-  });
-  destroyAll(comms);
-}
-
 // The communicators of groups and rails count their ranks otherwise.
 TEST_F(Misuse, FailuresInsideAGroupNameTheRanksOfAll) {
   const Setting timeout("HORING_TIMEOUT_MS", "60000");
