@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import os
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -12,7 +16,7 @@ from horing.torch.paro.layout import Entry, Unit
 from horing.torch.paro.plan import Shape, cost_of
 from names import needs_paro
 from paro_models import STRATEGIES, Gpt, Mixture, Vision, batch, join_nodes, loss_of, made, mean_over_ranks, train
-from ranks import check
+from ranks import check, join
 
 pytestmark = needs_paro
 MODELS = {"gpt": (Gpt, {}), "gpt with checkpointed layers": (Gpt, {"checkpointed": "layers"}),
@@ -29,6 +33,20 @@ def on_nodes(body, size: int = 4, members: int = 2, **options):
         return value
 
     return check(size, whole, group=False, timeout=options.pop("timeout", 120), **options)
+
+
+def on_groups(body, groups: tuple[int, ...]):
+    """body(rank, size) on groups of these sizes."""
+    ends = list(itertools.accumulate(groups))
+
+    def whole(rank, size, folder):
+        os.environ["HORING_GROUP"] = f"node{bisect.bisect_right(ends, rank)}"
+        join(rank, size, folder)
+        value = body(rank, size)
+        dist.destroy_process_group()
+        return value
+
+    return check(sum(groups), whole, group=False, timeout=300)
 
 
 def close_to(got: dict, expected: dict) -> None:
@@ -62,23 +80,37 @@ def test_costs_have_the_same_order_on_all_ranks():
         unit = Unit(0, "")
         unit.entries = [Entry(0, "", nn.Parameter(torch.zeros(1000, dtype=dtype)), None) for dtype in dtypes]
         unit.entries += [Entry(0, "", nn.Parameter(torch.zeros(512)), None)]
-        return [estimate.slowBytes for estimate, _ in cost_of(0, Shape(2, 2, True), [unit], 1, 2, 1 << 20).estimates]
+        return [estimate.slowBytes for estimate, _ in cost_of(0, Shape((2, 2)), [unit], 1, 2, 1 << 20).estimates]
 
     found = slow_bytes(torch.float64, torch.float32, torch.bfloat16)
     assert len(set(found)) == 3
     assert slow_bytes(torch.bfloat16, torch.float32, torch.float64) == found[::-1]
 
 
-def test_groups_of_different_sizes_and_one_rank():
+@pytest.mark.parametrize("groups", [(2, 1), pytest.param((3, 1), marks=pytest.mark.costly), pytest.param((4, 3), marks=pytest.mark.costly), (1,)])
+def test_groups_of_different_sizes_and_one_rank(groups):
     def body(rank, size):
         alone = made(Gpt)
         expected = torch.tensor(train(alone, range(size)), dtype=torch.float64)
-        for strategy in ("NNN", "ZeRO-1", "ngg", "GNG", "zero-3", "auto"):
+        for strategy in (*STRATEGIES, "auto"):
             net = paro.shard(made(Gpt), strategy=strategy)
-            torch.testing.assert_close(mean_over_ranks(train(net, [rank])), expected, rtol=1e-10, atol=1e-10)
-        if size == 3:
-            with pytest.raises(ValueError, match="IIG shards inside groups, and the groups of these ranks differ in size"):
-                paro.shard(made(Gpt), strategy="IIG")
+            torch.testing.assert_close(mean_over_ranks(train(net, [rank])), expected, rtol=1e-10, atol=1e-10, msg=lambda text: f"{strategy}: {text}")
+            close_to(net.state_dict(), alone.state_dict())
 
-    on_nodes(body, 3)
-    on_nodes(body, 1)
+    on_groups(body, groups)
+
+
+def test_memory_of_each_rank_of_groups_of_different_sizes():
+    def body(rank, size):
+        for strategy in STRATEGIES:
+            net = paro.shard(made(Gpt), strategy=strategy, optimizer_values=0)
+            cost, info = net._paro.cost, net._paro.client.info()
+            assert net.usage().kept == info.memoryBytes == pytest.approx(cost.kept, rel=0.02), strategy
+            assert info.largestMemoryBytes == pytest.approx(cost.most_kept, rel=0.02), strategy
+            assert "on 3 ranks in groups of 2, 1" in net.summary() and "most kept by a rank" in net.summary()
+            if strategy == "III":
+                whole = 3 * cost.most_kept // 4 + cost.gathered + cost.grad_buffers
+                with pytest.raises(ValueError, match=r"on each rank: III needs the least"):
+                    paro.shard(made(Gpt), strategy=strategy, optimizer_values=0, memory=whole)
+
+    on_groups(body, (2, 1))

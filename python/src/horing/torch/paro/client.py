@@ -26,7 +26,8 @@ class StrategyInfo(ctypes.Structure):
 
 class Model(ctypes.Structure):
     _fields_ = [("groups", c_int), ("ranksPerGroup", c_int), ("params", c_uint64), ("trainable", c_uint64),
-                ("microSteps", c_int), ("wireBytes", c_int), ("stateBytes", c_int), ("gradBytes", c_int)]
+                ("microSteps", c_int), ("wireBytes", c_int), ("stateBytes", c_int), ("gradBytes", c_int),
+                ("groupSizes", POINTER(c_int)), ("group", c_int), ("localIndex", c_int)]
 
 
 class Operation(ctypes.Structure):
@@ -35,8 +36,8 @@ class Operation(ctypes.Structure):
 
 
 class Estimate(ctypes.Structure):
-    _fields_ = [("memoryBytes", c_uint64), ("slowBytes", c_uint64), ("fastBytes", c_uint64), ("numOperations", c_int),
-                ("operations", Operation * 5)]
+    _fields_ = [("memoryBytes", c_uint64), ("largestMemoryBytes", c_uint64), ("slowBytes", c_uint64), ("fastBytes", c_uint64),
+                ("numOperations", c_int), ("operations", Operation * 5)]
 
 
 class Rate(ctypes.Structure):
@@ -58,7 +59,7 @@ class Config(ctypes.Structure):
 
 class Info(ctypes.Structure):
     _fields_ = [("strategy", c_int), ("groups", c_int), ("ranksPerGroup", c_int), ("numBuckets", c_int),
-                ("params", c_uint64), ("trainable", c_uint64)]
+                ("params", c_uint64), ("trainable", c_uint64), ("memoryBytes", c_uint64), ("largestMemoryBytes", c_uint64)]
 
 
 class Place(ctypes.Structure):
@@ -67,7 +68,7 @@ class Place(ctypes.Structure):
 
 class Usage(ctypes.Structure):
     _fields_ = [("stateBytes", c_uint64), ("gradBufferBytes", c_uint64), ("gatheredBytes", c_uint64),
-                ("slowBytes", c_uint64), ("fastBytes", c_uint64)]
+                ("slowBytes", c_uint64), ("fastBytes", c_uint64), ("snapshotBytes", c_uint64)]
 
 
 class Shard(ctypes.Structure):

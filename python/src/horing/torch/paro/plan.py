@@ -17,24 +17,32 @@ AS_FAST = 1.02  # times the time of the fastest, as in src/paro
 
 @dataclass(frozen=True)
 class Shape:
-    """Ranks in `groups` groups of `members`; not `is_grid`: the groups differ in size, and each rank counts as one."""
+    """The ranks of each group, and this rank's place."""
 
-    groups: int
-    members: int
-    is_grid: bool
+    sizes: tuple[int, ...]
+    group: int = 0
+    local: int = 0
 
     @property
     def ranks(self) -> int:
-        return self.groups * self.members
+        return sum(self.sizes)
 
-    def divisor(self, partition: int) -> int:
-        return (1, self.members, self.ranks)[partition]
+    @property
+    def is_grid(self) -> bool:
+        return len(set(self.sizes)) == 1
+
+    def copies(self, partition: int) -> int:
+        """Of what is sharded so."""
+        return (self.ranks, len(self.sizes), 1)[partition]
+
+    def __str__(self) -> str:
+        return f"{len(self.sizes)} groups of {self.sizes[0]}" if self.is_grid else f"groups of {', '.join(map(str, self.sizes))}"
 
 
 @dataclass(eq=False)
 class Cost:
-    """Of a strategy on one rank: bytes that are kept, held at the same time for use, and sent in an optimizer step. `estimates` are those
-    of the C library, each with the number of vectors; `seconds`, where they were measured, of all collectives."""
+    """Of a strategy on one rank: bytes that are kept, held at the same time for use, and sent in an optimizer step; `most_kept` by any
+    rank. `estimates` are those of the C library, each with the number of vectors; `seconds`, where they were measured, of all collectives."""
 
     strategy: int
     name: str
@@ -43,6 +51,7 @@ class Cost:
     grads: int
     state: int
     kept: int
+    most_kept: int
     gathered: int
     grad_buffers: int
     slow: int
@@ -53,7 +62,8 @@ class Cost:
 
     @property
     def memory(self) -> int:
-        return self.kept + self.gathered + self.grad_buffers
+        """Of the rank that keeps the most."""
+        return self.most_kept + self.gathered + self.grad_buffers
 
     def take_time(self, rates: c.Rates) -> None:
         self.seconds = sum(c.seconds(estimate, vectors, rates) for estimate, vectors in self.estimates)
@@ -89,7 +99,8 @@ def time_of(seconds: float | None) -> str:
 
 def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int) -> Cost:
     row = c.strategy_info(strategy)
-    kept = slow = fast = 0
+    kept = most_kept = slow = fast = 0
+    sizes = (c.c_int * len(shape.sizes))(*shape.sizes)
     operations: dict[tuple, list[int]] = {}
     estimates = []
     entries = [entry for unit in units for entry in unit.entries]
@@ -97,16 +108,18 @@ def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, op
         same = [entry for entry in entries if entry.dtype == dtype]
         width = dtype.itemsize
         state_bytes = optimizer_values * max(4, width) + (4 if width < 4 else 0)
-        model = c.Model(shape.groups, shape.members, sum(entry.count for entry in same),
-                        sum(entry.count for entry in same if entry.trainable), micro_steps, width, state_bytes, same[0].grad_dtype.itemsize)
+        model = c.Model(len(sizes), shape.sizes[0], sum(entry.count for entry in same),
+                        sum(entry.count for entry in same if entry.trainable), micro_steps, width, state_bytes, same[0].grad_dtype.itemsize,
+                        None if shape.is_grid else sizes, shape.group, shape.local)
         cost = c.estimate(strategy, model)
         estimates.append((cost, sum(-(-sum(entry.count * width for entry in unit.entries if entry.dtype == dtype) // bucket_bytes) for unit in units) or 1))
-        kept, slow, fast = kept + cost.memoryBytes, slow + cost.slowBytes, fast + cost.fastBytes
+        kept, most_kept = kept + cost.memoryBytes, most_kept + cost.largestMemoryBytes
+        slow, fast = slow + cost.slowBytes, fast + cost.fastBytes
         for each in cost.operations[:cost.numOperations]:
             sums = operations.setdefault((each.phase, each.collective, each.scope, each.times), [0, 0])
             sums[0] += each.slowBytes
             sums[1] += each.fastBytes
-    return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept,
+    return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept, most_kept,
                 0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(units), slow, fast,
                 tuple((*key, *sums) for key, sums in operations.items()), tuple(estimates))
 
@@ -128,15 +141,10 @@ def _grad_buffers(units: list[Unit]) -> int:
     return min(2, len(sizes)) * max(sizes.values(), default=0)
 
 
-def fitting(name: str, memory: int | None, costs: list[Cost], shape: Shape) -> list[Cost]:
-    """The strategies that fit into `memory`: the one of that name, or for "auto" any."""
+def fitting(name: str, memory: int | None, costs: list[Cost]) -> list[Cost]:
+    """The strategies that fit into `memory` on every rank: the one of that name, or for "auto" any."""
     wanted = c.find_strategy(name)
-    possible = [cost for cost in costs if shape.is_grid or c.BY_GROUP not in (cost.params, cost.grads, cost.state)]
-    if wanted >= 0:
-        possible = [cost for cost in possible if cost.strategy == wanted]
-    if not possible:
-        raise ValueError(f"strategy {name} shards inside groups, and the groups of these ranks differ in size: use NNN, NNG, NGG, GNG "
-                         "or GGG, or give each group as many ranks")
+    possible = [cost for cost in costs if wanted < 0 or cost.strategy == wanted]
     fit = [cost for cost in possible if memory is None or cost.memory <= memory]
     if not fit:
         least = min(possible, key=lambda cost: cost.memory)

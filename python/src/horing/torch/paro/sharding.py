@@ -40,7 +40,7 @@ class Sharding:
         self._data, self.group = (group.split_group(everyone, group_desc=f"PaRO {each}") for each in ("data", "agreements"))
         self.shape, numbers = _shape_of(self._data)
         self.costs = [cost_of(number, self.shape, self.units, micro_steps, optimizer_values, bucket_bytes) for number in c.STRATEGIES]
-        fit = fitting(strategy, self.memory_limit, self.costs, self.shape)
+        fit = fitting(strategy, self.memory_limit, self.costs)
         if len(fit) > 1:
             rates = c.measure(self._data._lane, longest_vector(self.units, bucket_bytes))
             for cost in fit:
@@ -54,7 +54,7 @@ class Sharding:
         self.saver = Saver(self)
         self.values.begin()
         self._replace()
-        self.copies = self.shape.ranks // self.shape.divisor(self.cost.state)  # of each element of the optimizer's state
+        self.copies = self.shape.copies(self.cost.state)  # of each element of the optimizer's state
         first_of_state = {c.WHOLE: group.rank() == 0, c.BY_GROUP: numbers[group.rank()] == numbers[0], c.BY_ALL: True}
         self.has_first_copy = first_of_state[self.cost.state]
         self.gradients = Gradients(self.client, self.buckets, self.group, self.copies)
@@ -111,7 +111,7 @@ class Sharding:
 
     def layout(self) -> dict:
         """The settings on which sharded values depend."""
-        return {"strategy": self.cost.name, "groups": self.shape.groups, "ranks in each": self.shape.members, "rank": self.group.rank(),
+        return {"strategy": self.cost.name, "groups": list(self.shape.sizes), "rank": self.group.rank(),
                 "elements": {entry.name: entry.shard.numel() for entry in self.entries if entry.trainable}}
 
 
@@ -121,10 +121,10 @@ def _state_type(dtype: torch.dtype) -> torch.dtype:
 
 def _shape_of(group: ProcessGroupHoring) -> tuple[Shape, list[int]]:
     """And the number of each rank's group."""
-    numbers: list[int] = []
+    places: list[tuple[int, int]] = []
     number, local = _capi.c_int(), _capi.c_int()
     for rank in range(group.size()):
         _capi.check(_capi.horingCommGroup(group._lane.comm, rank, number, local))
-        numbers.append(number.value)
-    sizes = {numbers.count(each) for each in numbers}
-    return Shape(len(set(numbers)), sizes.pop(), True) if len(sizes) == 1 else Shape(group.size(), 1, False), numbers
+        places.append((number.value, local.value))
+    numbers = [each for each, _ in places]
+    return Shape(tuple(numbers.count(each) for each in range(max(numbers) + 1)), *places[group.rank()]), numbers

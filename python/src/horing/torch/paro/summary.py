@@ -29,13 +29,15 @@ def summary(sharding) -> str:
     count = sum(entry.count for entry in sharding.entries)
     trainable = sum(entry.count for entry in sharding.entries if entry.trainable)
     name = f"{cost.name} ({cost.alias})" if cost.alias else cost.name
-    lines = [f"PaRO {name}: {count:,} parameters, {trainable:,} of them trainable, on {shape.ranks} ranks"
-             + (f" in {shape.groups} groups of {shape.members}" if shape.is_grid else " in groups of different sizes"), "", "where"]
+    lines = [f"PaRO {name}: {count:,} parameters, {trainable:,} of them trainable, on {shape.ranks} ranks in {shape}",
+             "", "where"]
     lines += [f"  {what:<16}{where}" for what, where in cost.where().items()]
     lines += ["", "memory of a rank      expected, now"]
     lines += [f"  {what:<20}{text_of(expected)}, {text_of(now)}" for what, expected, now in (
         ("kept", cost.kept, used.kept + _optimizer_bytes(sharding)), ("gathered for use", cost.gathered, used.gathered),
         ("gradient buffers", cost.grad_buffers, used.grad_buffers))]
+    if not shape.is_grid:
+        lines.append(f"  {'most kept by a rank':<20}{text_of(cost.most_kept)}")
     lines += ["  ('kept' has the optimizer's state, which the optimizer allocates at its first step)", "",
               f"sent by a rank in an optimizer step of {sharding.micro_steps} micro-steps: {text_of(cost.slow)} between groups, "
               f"{text_of(cost.fast)} inside; so far {text_of(used.sent_between_groups)}, {text_of(used.sent_in_group)}"]
@@ -61,9 +63,7 @@ def _choices(sharding) -> list[str]:
     lines = [f"  memory limit: {'none' if limit is None else text_of(limit)}", f"  {_reason(sharding)}",
              f"  {'strategy':<10}{'memory':>12}{'between':>12}{'inside':>12}{'time':>12}"]
     for cost in sharding.costs:
-        sharded_in_groups = c.BY_GROUP in (cost.params, cost.grads, cost.state)
-        note = ("  <- this one" if cost is sharding.cost else "  groups differ in size" if sharded_in_groups and not sharding.shape.is_grid
-                else "  does not fit" if limit is not None and cost.memory > limit else "")
+        note = "  <- this one" if cost is sharding.cost else "  does not fit" if limit is not None and cost.memory > limit else ""
         lines.append(f"  {cost.name:<10}{text_of(cost.memory):>12}{text_of(cost.slow):>12}{text_of(cost.fast):>12}{time_of(cost.seconds):>12}{note}")
     return lines
 
