@@ -120,14 +120,14 @@ TEST(HoringParoTrain, NeedsTheMemoryOfTheFormulas) {
         << run["strategy"];
 }
 
-// Two ranks on each of two nodes, in the groups that `group` names: what the kernel has counted on the first node's link.
+// Four ranks on two nodes, in the groups that `group` names: what the kernel has counted on the first node's link.
 struct Linked {
   double received;
   json runs;
 };
-Linked trainOnNodes(const std::string& group, const std::string& options) {
+Linked trainOnNodes(const std::string& ranks_per_node, const std::string& group, const std::string& options) {
   const std::string counts = outputPath() + ".bytes";
-  const Outcome run = runProgram({HORING_RUN_PROGRAM, "-n", "4", "--nodes", "2", "--timeout", "100",
+  const Outcome run = runProgram({HORING_RUN_PROGRAM, "--ranks-per-node", ranks_per_node, "--timeout", "100",
                                   "--report-bytes", counts, "--", "sh", "-c",
                                   "HORING_GROUP=" + group + " exec " + HORING_PARO_PROGRAM + " train" +
                                       kModel + options + " --json " + outputPath()});
@@ -141,7 +141,8 @@ Linked trainOnNodes(const std::string& group, const std::string& options) {
 void expectCountedBytes(const std::string& group, const char* formula, const std::string& strategy) {
   const std::string options =
       "256 --precision fp32 --replay --accumulate 2 --strategy " + strategy + " --steps ";
-  const Linked few = trainOnNodes(group, options + "1"), many = trainOnNodes(group, options + "3");
+  const Linked few = trainOnNodes("2,2", group, options + "1"),
+               many = trainOnNodes("2,2", group, options + "3");
   double expected = 0;
   for (const json& run : many.runs) expected += 2 * 2 * run[formula].get<double>();  // 2 ranks, 2 steps
   EXPECT_NEAR((many.received - few.received) / expected, 1, 0.04) << strategy << " " << formula;
@@ -152,6 +153,35 @@ TEST(HoringParoTrain, MovesTheBytesOfTheFormulas) {
   expectCountedBytes("g$((RANK/2))", "formula_slow_bytes_per_rank_and_step", "IGG");
   expectCountedBytes("g$((RANK/2))", "formula_slow_bytes_per_rank_and_step", "all");
   expectCountedBytes("g$((RANK%2))", "formula_fast_bytes_per_rank_and_step", "all");
+}
+
+TEST(HoringParoTrain, MovesTheBytesOfTheFormulasBetweenNodesOfDifferentSizes) {
+  HORING_NEEDS_NODES();
+  for (const char* const ranks_per_node : {"3,1", "1,3"}) {
+    const std::string group = ranks_per_node[0] == '3' ? "g$((RANK/3))" : "g$(((RANK+2)/3))";
+    const std::string options = "256 --precision fp32 --replay --accumulate 2 --strategy all --steps ";
+    const Linked few = trainOnNodes(ranks_per_node, group, options + "1"),
+                 many = trainOnNodes(ranks_per_node, group, options + "3");
+    double expected = 0;
+    for (const json& run : many.runs) expected += 2 * run["slow_bytes_per_node_and_step"][1].get<double>();
+    EXPECT_NEAR((many.received - few.received) / expected, 1, 0.04) << ranks_per_node;
+  }
+}
+
+TEST(HoringParoTrain, LearnsTheSameOnGroupsOfDifferentSizes) {
+  const std::string options = "13 --precision fp64 --learning-rate 0.01 --steps 20";
+  const json alone = trainAlone(options);
+  const json runs =
+      measured(runProgram({HORING_RUN_PROGRAM, "-n", "4", "--timeout", "100", "--", "sh", "-c",
+                           std::string("HORING_GROUP=g$((RANK/3)) exec ") + HORING_PARO_PROGRAM + " train" +
+                               kModel + options + " --accumulate 2 --strategy all --json " + outputPath()}));
+  ASSERT_EQ(runs.size(), 14u);
+  for (const json& run : runs) {
+    EXPECT_LT(largestDifference(run["losses"], alone[0]["losses"]), 1e-10) << run["strategy"];
+    EXPECT_EQ(run["group_sizes"], (json{3, 1})) << run["strategy"];
+    EXPECT_NEAR(run["state_bytes"].get<double>() / run["formula_state_bytes"].get<double>(), 1, 0.02)
+        << run["strategy"];
+  }
 }
 
 TEST(HoringParoTrain, GoesOnFromACheckpointWithAnotherStrategyOnOtherRanks) {

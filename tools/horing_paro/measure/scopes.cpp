@@ -1,7 +1,6 @@
 #include "horing_paro/measure/scopes.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace horing::paro {
 
@@ -11,26 +10,18 @@ size_t bytesOf(horingDataType_t type) {
 
 Status Scopes::open() {
   HORING_ASSIGN(global_place_, placeIn(global_));
-  std::vector<int> members;
-  for (int rank = 0; rank < global_place_.ranks; ++rank) {
-    int group = 0, local = 0;
-    HORING_TRY(statusOfHoring(horingCommGroup(global_, rank, &group, &local)));
-    members.resize(std::max(members.size(), static_cast<size_t>(group) + 1));
-    ++members[static_cast<size_t>(group)];
-  }
-  const auto [least, most] = std::minmax_element(members.begin(), members.end());
+  HORING_ASSIGN(const Groups groups, groupsIn(global_));
+  const auto [least, most] = std::ranges::minmax_element(groups.sizes);
   if (*least != *most)
     return makeStatus(Code::kInvalidUsage,
                       "groups have %d to %d ranks: start the same number on every node, or name groups "
                       "with HORING_GROUP",
                       *least, *most);
-  grid_ = {static_cast<int32_t>(members.size()), *most};
-  int group = 0, local = 0;
-  HORING_TRY(statusOfHoring(horingCommGroup(global_, global_place_.rank, &group, &local)));
+  grid_ = {static_cast<int32_t>(groups.sizes.size()), *most};
   horingComm_t made = nullptr;
-  HORING_TRY(statusOfHoring(horingCommSplit(global_, group, local, &made, nullptr)));
+  HORING_TRY(statusOfHoring(horingCommSplit(global_, groups.own, groups.local, &made, nullptr)));
   group_.reset(made);
-  HORING_TRY(statusOfHoring(horingCommSplit(global_, local, group, &made, nullptr)));
+  HORING_TRY(statusOfHoring(horingCommSplit(global_, groups.local, groups.own, &made, nullptr)));
   rail_.reset(made);
   return {};
 }

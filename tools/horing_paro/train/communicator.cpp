@@ -1,5 +1,6 @@
 #include "horing_paro/train/communicator.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace horing::paro {
@@ -31,6 +32,19 @@ Result<Place> placeIn(horingComm_t comm) {
   HORING_TRY(statusOfHoring(horingCommUserRank(comm, &place.rank)));
   HORING_TRY(statusOfHoring(horingCommCount(comm, &place.ranks)));
   return place;
+}
+
+Result<Groups> groupsIn(horingComm_t comm) {
+  HORING_ASSIGN(const Place place, placeIn(comm));
+  Groups groups;
+  for (int rank = 0; rank < place.ranks; ++rank) {
+    int group = 0, local = 0;
+    HORING_TRY(statusOfHoring(horingCommGroup(comm, rank, &group, &local)));
+    groups.sizes.resize(std::max(groups.sizes.size(), static_cast<size_t>(group) + 1));
+    ++groups.sizes[static_cast<size_t>(group)];
+    if (rank == place.rank) groups.own = group, groups.local = local;
+  }
+  return groups;
 }
 
 }  // namespace horing::paro

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "base/status.h"
 #include "horing/horing.h"
@@ -22,5 +23,13 @@ struct Place {
   int ranks = 1;
 };
 Result<Place> placeIn(horingComm_t comm);
+
+// The groups, and this rank's place in them.
+struct Groups {
+  std::vector<int> sizes;  // ranks
+  int own = 0;
+  int local = 0;
+};
+Result<Groups> groupsIn(horingComm_t comm);
 
 }  // namespace horing::paro

@@ -93,6 +93,16 @@ struct Run {
   TrainingReport report;
 };
 
+// "2 x 4 ranks", "groups of 4, 3".
+std::string shapeText(const TrainingReport& report) {
+  if (report.info.ranksPerGroup > 0)
+    return formatString("%d x %d ranks", report.info.groups, report.info.ranksPerGroup);
+  std::string text;
+  for (const int size : report.groups.sizes)
+    text += (text.empty() ? "groups of " : ", ") + std::to_string(size);
+  return text;
+}
+
 // Only rank 0 prints.
 class Talk {
  public:
@@ -129,15 +139,13 @@ class Talk {
   void end(const Run& run) const {
     if (place_.rank != 0) return;
     const TrainingReport& report = run.report;
-    const std::string shape =
-        report.info.groups > 0 ? formatString("%d x %d ranks", report.info.groups, report.info.ranksPerGroup)
-                               : "groups of different sizes";
-    std::printf(
-        "%s on %s: a step takes %s; state %s per rank; each node sends %s per step\n", run.strategy.c_str(),
-        shape.c_str(), secondsText(medianSeconds(report.steps)).c_str(),
-        bytesText(static_cast<double>(report.usage.stateBytes)).c_str(),
-        bytesText(static_cast<double>(report.step_slow_bytes) * std::max(1, report.info.ranksPerGroup))
-            .c_str());
+    const std::vector<uint64_t>& sent = report.node_slow_bytes;
+    const bool even = report.info.ranksPerGroup > 0;
+    std::printf("%s on %s: a step takes %s; state %s per rank%s; %s %s per step\n", run.strategy.c_str(),
+                shapeText(report).c_str(), secondsText(medianSeconds(report.steps)).c_str(),
+                bytesText(static_cast<double>(report.info.largestMemoryBytes)).c_str(),
+                even ? "" : " at most", even ? "each node sends" : "the node that sends the most sends",
+                bytesText(static_cast<double>(*std::ranges::max_element(sent))).c_str());
     std::fflush(stdout);
   }
 
@@ -169,6 +177,9 @@ nlohmann::json jsonOf(const Run& run) {
   return {{"strategy", run.strategy},
           {"nodes", report.info.groups},
           {"ranks", report.info.ranksPerGroup},
+          {"group_sizes", report.groups.sizes},
+          {"slow_bytes_per_node_and_step", report.node_slow_bytes},
+          {"largest_state_bytes", report.info.largestMemoryBytes},
           {"parameters", report.info.params},
           {"trainable", report.info.trainable},
           {"buckets", report.info.numBuckets},

@@ -17,17 +17,20 @@ horingDataType_t wireTypeOf(Precision precision) {
 }
 
 // Bytes of an element of the wire, and of its state beside the parameter.
-horingParoModel_t modelOf(const horingParoInfo_t& info, const TrainingSettings& settings) {
+horingParoModel_t modelOf(const horingParoInfo_t& info, const Groups& groups,
+                          const TrainingSettings& settings) {
   const Precision precision = settings.precision;
   const int wire = precision == Precision::kFloat64 ? 8 : precision == Precision::kFloat32 ? 4 : 2;
-  return {info.groups,
-          info.ranksPerGroup,
-          info.params,
-          info.trainable,
-          settings.sharding.micro_steps,
-          wire,
-          precision == Precision::kMixed ? 12 : 2 * wire,
-          0};
+  return {.groups = info.groups,
+          .ranksPerGroup = info.ranksPerGroup,
+          .params = info.params,
+          .trainable = info.trainable,
+          .microSteps = settings.sharding.micro_steps,
+          .wireBytes = wire,
+          .stateBytes = precision == Precision::kMixed ? 12 : 2 * wire,
+          .groupSizes = info.ranksPerGroup ? nullptr : groups.sizes.data(),
+          .group = groups.own,
+          .localIndex = groups.local};
 }
 
 Status checkSettings(const TrainingSettings& settings) {
@@ -192,9 +195,14 @@ class Trainer {
     HORING_TRY(statusOfParo(horingParoGetUsage(layers_->client(), &report.usage)));
     report.step_slow_bytes = (report.usage.slowBytes - before_.slowBytes) / report.steps.size();
     report.step_fast_bytes = (report.usage.fastBytes - before_.fastBytes) / report.steps.size();
-    if (report.info.groups == 0) return {};  // no grid: there is no formula
-    const horingParoModel_t model = modelOf(report.info, settings_);
-    return statusOfParo(horingParoGetEstimate(report.info.strategy, &model, &report.estimate));
+    HORING_ASSIGN(report.groups, groupsIn(comm_));
+    const horingParoModel_t model = modelOf(report.info, report.groups, settings_);
+    HORING_TRY(statusOfParo(horingParoGetEstimate(report.info.strategy, &model, &report.estimate)));
+    report.node_slow_bytes.assign(report.groups.sizes.size(), 0);
+    report.node_slow_bytes[static_cast<size_t>(report.groups.own)] = report.step_slow_bytes;
+    uint64_t* const sums = report.node_slow_bytes.data();
+    return statusOfHoring(
+        horingAllReduce(sums, sums, report.node_slow_bytes.size(), horingUint64, horingSum, comm_, nullptr));
   }
 
   const horingComm_t comm_;

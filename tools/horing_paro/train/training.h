@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "horing/paro.h"
 #include "horing_paro/train/adam.h"
+#include "horing_paro/train/communicator.h"
 #include "horing_paro/train/network.h"
 #include "horing_paro/train/sharded_layers.h"
 
@@ -47,6 +48,8 @@ struct TrainingReport {
   horingParoEstimate_t estimate = {};
   uint64_t step_slow_bytes = 0,
            step_fast_bytes = 0;  // sent by this rank in an optimizer step, as the client counts
+  Groups groups;
+  std::vector<uint64_t> node_slow_bytes;  // sent by each group in an optimizer step
 };
 
 using Progress = std::function<void(const TrainingStep&)>;
