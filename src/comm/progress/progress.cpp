@@ -158,8 +158,10 @@ Status Progress::sleep(Driven& operation, int timeout_ms) {
   const uint32_t all = connector.allTransports();
   connector.beginWait(all);
   Status status = connector.progress(all);
+  const bool progressed = status.ok() && operation.poll();
+  if (progressed && parts_.timeline && operation.laneCount() > 0) parts_.timeline->lanesWentOn(operation);
   const bool is_idle =
-      status.ok() && !operation.poll() && !operation.done() && !background_.poll(operation.covers());
+      status.ok() && !progressed && !operation.done() && !background_.poll(operation.covers());
   if (is_idle) {
     const PeerWaits waits = waitsOf(operation);
     const int64_t asleep_ns = parts_.clock.nowNs();
