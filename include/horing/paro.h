@@ -133,8 +133,8 @@ typedef struct {
   horingParoCollective_t collective;
   horingParoScope_t scope;
   int times; /* per optimizer step */
-  uint64_t
-      bytes; /* of the whole vector: reduced, received (all-gather) or sent (reduce-scatter); the longest one */
+  /* Of the whole vector, the longest one: reduced, received (all-gather) or sent (reduce-scatter). */
+  uint64_t bytes;
   uint64_t slowBytes, /* that the rank sends between groups in one collective of this kind */
       fastBytes;      /* ... and inside its group */
 } horingParoOperation_t;

@@ -30,8 +30,8 @@ struct Shares {
   int groups = 1;
   int members = 1;         // of the rank's group
   int fewest_members = 1;  // of any group
-  double all =
-      1;  // a vector that is sharded over all ranks, over what the rank keeps: infinite if that is nothing
+  // A vector that is sharded over all ranks, over what the rank keeps: infinite if that is nothing.
+  double all = 1;
   double group = 1;       // what its group keeps of such a vector
   double next_group = 1;  // ... the group after it
 
