@@ -47,6 +47,8 @@ class Forward:
             unit.depth += 1
         if len(self._pushed) == 1:
             self._check()
+            if not in_backward():
+                self._gathering.begin_pass()
         for unit in units:
             if not unit.views:
                 self._gathering.use(unit)
@@ -81,6 +83,8 @@ class Forward:
 
     def _release(self, unit: Unit) -> None:
         if in_backward():  # of checkpointed layers, whose gradients come next
+            return
+        if torch.is_grad_enabled() and self._gathering.is_next(unit):
             return
         if sys.exc_info()[0] is not None:  # the objects of its frames are not used any more, and the first error counts
             with contextlib.suppress(RuntimeError):

@@ -59,6 +59,10 @@ class Gathering:
                 bucket.address = self._client.param(bucket.entries[0].index)
                 bucket.lease = memory_at(bucket.address, max(1, bucket.bytes), self._client)
 
+    def is_next(self, unit: Unit) -> bool:
+        """Whether it was used next the last time, as is the unit with which the backward pass begins."""
+        return self._latest is not None and self._follows.get(self._latest) is unit
+
     def _gather(self, unit: Unit) -> None:
         missing = [bucket for bucket in unit.buckets if not bucket.is_gathered]
         if missing:
@@ -102,11 +106,16 @@ class Gathering:
         return True
 
     def release_all(self) -> None:
-        """At the end of a pass: the order of uses starts anew, too."""
-        self._latest = None
-        for unit in list(self._held):
+        """At the end of a pass."""
+        for unit in self._held:
             if unit.depth > 0:
                 raise RuntimeError(f"unit {unit.name} is in its forward pass: gradients and parameters are synchronized after it")
+        self.begin_pass()
+
+    def begin_pass(self) -> None:
+        """The order of uses starts anew, and so do the values: also those that a forward pass kept for its backward pass."""
+        self._latest = None
+        for unit in list(self._held):
             kept = self.release(unit)
             if kept is not None:
                 raise RuntimeError(f"parameter {kept.entries[0].name}, or another of its bucket, is still referred to after the pass that "
