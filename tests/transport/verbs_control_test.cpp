@@ -16,13 +16,13 @@ namespace {
 
 using verbs::ControlTag;
 
-constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 128};
+constexpr LinkShape kControlShape{.channels = 1, .slots = 4, .slot_bytes = 128};
 
 // A link of one path, which the peer's hello does not offer: so it never gets ready.
 class LonelyLink {
  public:
   LonelyLink() {
-    verbs::LinkOptions options{.peer = 1, .shape = kShape};
+    verbs::LinkOptions options{.peer = 1, .shape = kControlShape};
     options.paths.push_back(
         {devices_[0].get(), 0, verbs::PublishedPort::of(devices_[1]->port()), "a0 -> b0"});
     options.new_path_id = [](verbs::VerbsLink&, size_t) { return 0u; };
