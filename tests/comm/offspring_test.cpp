@@ -19,7 +19,7 @@ bool mentions(const Status& status, const std::string& text) {
   return status.message().find(text) != std::string::npos;
 }
 
-class Offspring : public testing::Test {
+class Offspring : public ::testing::Test {
  protected:
   void SetUp() override {
     ranks_ = makeRanks(kParentRanks, *root_, [](CommunicatorOptions&) {});
