@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants a late rank or a slow link in running jobs, and counts how often the log names it and nothing else.
 
-    python3 bench/pace.py --bin build/release/bin [--runs 20] [--seed 1]
+    python3 bench/pace.py --bin build/release/bin [--runs 20] [--job late ...] [--seed 1]
 
 Runs jobs of the program that tests/programs/trouble uses, of 200 calls at most, and reads what their log says at HORING_DEBUG=info:
   late      8 ranks of one node, of which one sleeps 40 ms before each all-reduce, the others 2 ms
@@ -23,6 +23,7 @@ LIMIT_S = 120  # of one run
 LATE = re.compile(r"rank (\d+) \([^)]*\) comes late")
 SLOW = re.compile(r"data moves slowly from rank (\d+) .*? to rank (\d+)")
 RANKS, NODES = 8, 4
+JOBS = {"late": RANKS, "messages": NODES, "all-reduce": NODES}  # and who may be at fault
 
 
 def log_of(programs, launcher, words):
@@ -63,20 +64,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=Path, default=Path("build/release/bin"))
     parser.add_argument("--runs", type=int, default=20, help="of each kind (default: 20)")
+    parser.add_argument("--job", action="append", choices=JOBS, help="only this kind")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
-    jobs = {"late": RANKS, "messages": NODES, "all-reduce": NODES}
-    right = {(job, planted): 0 for job in jobs for planted in (True, False)}
+    right = {(job, planted): 0 for job in arguments.job or JOBS for planted in (True, False)}
     for number in range(arguments.runs):
         for job, planted in right:
-            fault = chance.randrange(jobs[job]) if planted else None
+            fault = chance.randrange(JOBS[job]) if planted else None
             is_right, said = run(arguments.bin.resolve(), job, fault)
             right[job, planted] += is_right
             if not is_right:
                 print(f"\nrun {number}, {job}, planted: {fault}; said: late {said[0]}, slow paths {said[1]}", flush=True)
-        print(f"\rrun {number + 1} of {arguments.runs}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        said = ", ".join(f"{job} with {'a fault' if planted else 'nothing'} {count}" for (job, planted), count in right.items())
+        print(f"run {number + 1} of {arguments.runs}; right: {said}", file=sys.stderr, flush=True)
     for (job, planted), count in right.items():
         print(f"{job:<10} {'a fault' if planted else 'nothing':<8} right in {count} of {arguments.runs}")
     return 0 if all(count == arguments.runs for count in right.values()) else 1
