@@ -37,6 +37,38 @@ std::string portName(int node, int rail) {
   return formatString("n%dr%d", node, rail);
 }
 
+// The bridge needs no learning and no spanning tree.
+std::string bridgeCommands(const std::string& bridge) {
+  return formatString(
+      "link add %s mtu %d type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+      "link set %s up\n",
+      bridge.c_str(), kMtu, bridge.c_str());
+}
+
+std::string railBridge(int rail) {
+  return formatString("br%d", rail);
+}
+
+std::string uplinkBridge(size_t uplink, int rail) {
+  return formatString("br%du%zu", rail, uplink);
+}
+
+// A bridge below the rail's, and the shaped link between them.
+void addUplink(size_t number, const Uplink& uplink, int rail, NetworkCommands& commands) {
+  const std::string bridge = uplinkBridge(number, rail);
+  const std::string ends[] = {formatString("u%zur%d", number, rail), formatString("d%zur%d", number, rail)};
+  const TrafficShape shape = shapeForRate(uplink.rate_mbit);
+  commands.ip_batch += bridgeCommands(bridge);
+  commands.ip_batch += formatString("link add %s mtu %d type veth peer name %s mtu %d\n", ends[0].c_str(),
+                                    kMtu, ends[1].c_str(), kMtu);
+  for (const std::string& end : ends) {
+    const std::string above = &end == &ends[0] ? bridge : railBridge(rail);
+    commands.ip_batch += formatString("link set %s master %s up\n", end.c_str(), above.c_str());
+    commands.ip_batch += offloadCommand(end, shape);
+    commands.tc_batch += shapeCommands(end, shape);
+  }
+}
+
 // "  r0: 123 4 0 ..." of /proc/net/dev: 8 columns received, then 8 sent, bytes first.
 bool parseCounters(const std::string& line, const std::string& interface, InterfaceCounters& counters) {
   std::istringstream words(line);
@@ -69,17 +101,15 @@ Result<std::unique_ptr<EmulatedNetwork>> EmulatedNetwork::create(const NetworkSp
 Status EmulatedNetwork::connectNodes() {
   NetworkCommands commands{networkSettings(), "", ""};
   for (int rail = 0; rail < spec_.rails; ++rail) {
-    // The bridge needs no learning and no spanning tree.
-    commands.ip_batch += formatString(
-        "link add br%d mtu %d type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
-        "link set br%d up\n",
-        rail, kMtu, rail);
+    commands.ip_batch += bridgeCommands(railBridge(rail));
+    for (size_t i = 0; i < spec_.uplinks.size(); ++i) addUplink(i, spec_.uplinks[i], rail, commands);
     for (int node = 0; node < spec_.nodes; ++node) {
       const std::string port = portName(node, rail);
       commands.ip_batch +=
           formatString("link add %s mtu %d type veth peer name %s mtu %d netns %d\n", port.c_str(), kMtu,
                        interface(rail).c_str(), kMtu, static_cast<int>(nodes_[node]->pid()));
-      commands.ip_batch += formatString("link set %s master br%d up\n", port.c_str(), rail);
+      commands.ip_batch +=
+          formatString("link set %s master %s up\n", port.c_str(), bridgeOf(node, rail).c_str());
       if (rateOf(node) == 0) continue;
       const TrafficShape shape = shapeForRate(rateOf(node));
       commands.ip_batch += offloadCommand(port, shape);
@@ -87,6 +117,13 @@ Status EmulatedNetwork::connectNodes() {
     }
   }
   return runInNetwork(switch_.get(), "the switch", commands);
+}
+
+std::string EmulatedNetwork::bridgeOf(int node, int rail) const {
+  for (size_t i = 0; i < spec_.uplinks.size(); ++i)
+    if (spec_.uplinks[i].first_node <= node && node <= spec_.uplinks[i].last_node)
+      return uplinkBridge(i, rail);
+  return railBridge(rail);
 }
 
 Status EmulatedNetwork::configureNode(int node) {

@@ -2,7 +2,8 @@
 // Several emulated nodes on one machine, joined by links of a given speed.
 //
 // Node i has on each rail k an interface r<k> with the address 10.77.k.(i+1), whose other end is a port of the rail's bridge in a namespace
-// of its own. Each link is shaped at both ends, so in both directions. Nothing has a name outside, so any number of networks can coexist,
+// of its own. Each link is shaped at both ends, so in both directions. Nodes that share an uplink have a bridge of their own, which one
+// shaped link joins to the rail's. Nothing has a name outside, so any number of networks can coexist,
 // and nothing survives the process that made them.
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "base/fd.h"
 #include "base/status.h"
 #include "horing_run/isolated_node.h"
+#include "horing_run/uplink.h"
 
 namespace horing::run {
 
@@ -22,6 +24,8 @@ struct NetworkSpec {
   std::vector<int> rates_mbit{0};
   // Size of each node's /dev/shm; 0: the kernel's default.
   int shm_mib = 0;
+  // Disjoint.
+  std::vector<Uplink> uplinks{};
 };
 
 struct InterfaceCounters {
@@ -54,6 +58,8 @@ class EmulatedNetwork {
   explicit EmulatedNetwork(const NetworkSpec& spec) : spec_(spec) {}
   int rateOf(int node) const { return spec_.rates_mbit[static_cast<size_t>(node)]; }
   Status connectNodes();
+  // The bridge to which the node's link of this rail leads.
+  std::string bridgeOf(int node, int rail) const;
   Status configureNode(int node);
 
   NetworkSpec spec_;

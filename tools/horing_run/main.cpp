@@ -42,8 +42,8 @@ Result<int> runJob(const Options& options, const BlockedSignals& signals) {
   std::vector<InterfaceCounters> before;
   if (options.nodes > 0) {
     HORING_TRY(gainNamespacePrivileges());
-    HORING_ASSIGN(network, EmulatedNetwork::create(
-                               {options.nodes, options.rails, options.rates_mbit, options.shm_mib}));
+    HORING_ASSIGN(network, EmulatedNetwork::create({options.nodes, options.rails, options.rates_mbit,
+                                                    options.shm_mib, options.uplinks}));
     HORING_ASSIGN(before, network->readCounters());
   }
   if (options.nccl) HORING_TRY(offerNccl());

@@ -22,7 +22,9 @@ Examples
       horing-run -n 4 -- all_reduce_perf -b 8 -e 64M -f 2
   Eight ranks on two emulated nodes, each with a link of 1000 Mbit/s in each direction:
       horing-run -n 8 --nodes 2 --rate 1000 -- all_reduce_perf -b 64M -e 64M
-  The same, and how many bytes crossed each node's link:
+  Eight nodes, of which the last four share an uplink that carries as much as two of their links:
+      horing-run -n 8 --nodes 8 --rate 200 --uplink 4-7=400 -- horing-check
+  The same as the second, and how many bytes crossed each node's link:
       horing-run -n 8 --nodes 2 --rate 1000 --report-bytes bytes.json -- all_reduce_perf -b 64M -e 64M
   Seven ranks on nodes of four and three, the second with slower links, which get slower still after 10 s:
       horing-run --ranks-per-node 4,3 --rate 1000,400 --rate-at 10:1=200 -- all_reduce_perf -b 64M -e 64M
@@ -69,7 +71,8 @@ not be started.
 class UsageFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
-    return "\nUsage: horing-run -n RANKS [--nodes M --rate MBIT[,MBIT...] [--rails K]] [OPTIONS] -- COMMAND "
+    return "\nUsage: horing-run -n RANKS [--nodes M --rate MBIT[,MBIT...] [--rails K] [--uplink "
+           "FIRST-LAST=MBIT]] [OPTIONS] -- COMMAND "
            "[ARGUMENTS]\n";
   }
 };
@@ -101,6 +104,19 @@ RateChange readRateChange(const std::string& text) {
   throw CLI::ValidationError("--rate-at", "'" + text + "' is not SECONDS:NODE=MBIT, such as 10:1=200");
 }
 
+// "4-7=400"
+Uplink readUplink(const std::string& text) {
+  const size_t dash = text.find('-'), equals = text.find('=', dash == std::string::npos ? 0 : dash);
+  if (dash != std::string::npos && equals != std::string::npos) {
+    const std::optional<int> first = numberOf<int>(text.substr(0, dash));
+    const std::optional<int> last = numberOf<int>(text.substr(dash + 1, equals - dash - 1));
+    const std::optional<int> rate = numberOf<int>(text.substr(equals + 1));
+    if (first && *first >= 0 && last && *last >= *first && rate && *rate > 0 && *rate <= kMaxRateMbit)
+      return {*first, *last, *rate};
+  }
+  throw CLI::ValidationError("--uplink", "'" + text + "' is not FIRST-LAST=MBIT, such as 4-7=400");
+}
+
 void declareNodes(CLI::App& app, Options& options) {
   app.add_option("-n,--ranks", options.ranks, "Number of ranks")->check(CLI::Range(1, kMaxRanks));
   app.add_option("--nodes", options.nodes,
@@ -128,6 +144,15 @@ void declareNodes(CLI::App& app, Options& options) {
          "given "
          "several times")
       ->type_name("SECONDS:NODE=MBIT")
+      ->allow_extra_args(false);
+  app.add_option_function<std::vector<std::string>>(
+         "--uplink",
+         [&](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) options.uplinks.push_back(readUplink(text));
+         },
+         "These nodes share a link of this speed to the others, in each direction and on each rail; may be "
+         "given several times")
+      ->type_name("FIRST-LAST=MBIT")
       ->allow_extra_args(false);
   app.add_option("--rails", options.rails, "Links of each node, each at the full rate")
       ->check(CLI::Range(1, kMaxRails));
@@ -207,6 +232,21 @@ std::string reconcileRates(Options& options) {
   return "";
 }
 
+std::string checkUplinks(const Options& options) {
+  std::vector<bool> taken(static_cast<size_t>(options.nodes));
+  for (const Uplink& uplink : options.uplinks) {
+    if (uplink.last_node >= options.nodes)
+      return "--uplink speaks of node " + std::to_string(uplink.last_node) + ": there are nodes 0 to " +
+             std::to_string(options.nodes - 1);
+    for (int node = uplink.first_node; node <= uplink.last_node; ++node) {
+      if (taken[static_cast<size_t>(node)])
+        return "--uplink gives node " + std::to_string(node) + " two uplinks: one is possible";
+      taken[static_cast<size_t>(node)] = true;
+    }
+  }
+  return "";
+}
+
 // Checks that CLI11 cannot do; returns the error, or "".
 std::string findMisuse(const CLI::App& app, Options& options) {
   if (options.action == Action::kCheckNodes) return "";
@@ -214,11 +254,12 @@ std::string findMisuse(const CLI::App& app, Options& options) {
   if (const std::string misuse = reconcileNodes(app, options); !misuse.empty()) return misuse;
   const bool network_asked =
       std::any_of(options.rates_mbit.begin(), options.rates_mbit.end(), [](int rate) { return rate > 0; }) ||
-      !options.rate_changes.empty() || options.rails > 1 || options.shm_mib > 0 ||
+      !options.rate_changes.empty() || !options.uplinks.empty() || options.rails > 1 || options.shm_mib > 0 ||
       !options.report_path.empty();
   if (options.nodes == 0 && network_asked)
-    return "--rate, --rate-at, --rails, --shm-mib and --report-bytes speak of emulated nodes: give --nodes "
-           "too";
+    return "--rate, --rate-at, --uplink, --rails, --shm-mib and --report-bytes speak of emulated nodes: give "
+           "--nodes too";
+  if (const std::string misuse = checkUplinks(options); !misuse.empty()) return misuse;
   return reconcileRates(options);
 }
 

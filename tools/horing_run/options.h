@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "horing_run/uplink.h"
+
 namespace horing::run {
 
 constexpr int kMaxRanks = 1024;
@@ -35,6 +37,8 @@ struct Options {
   bool spreads_ranks = false;
   // Speed of the links of each node in each direction; 0: unshaped. As many as nodes.
   std::vector<int> rates_mbit;
+  // Disjoint.
+  std::vector<Uplink> uplinks;
   // In order of time.
   std::vector<RateChange> rate_changes;
   // Links, and so interfaces, of each node.

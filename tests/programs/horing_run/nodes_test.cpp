@@ -77,6 +77,21 @@ TEST_F(HoringRunNodes, HaveTheirOwnRanksAndRates) {
   EXPECT_EQ(outcome.errors, "");
 }
 
+// The rate between nodes on both sides of an uplink, and between two on the same side.
+TEST_F(HoringRunNodes, ShareAnUplink) {
+  for (const auto& [uplink, least, most] :
+       {std::tuple("1-1=50", 35.0, 52.0), std::tuple("0-1=50", 120.0, 210.0)}) {
+    const Outcome outcome = runProgram(command(
+        {"-n", "2", "--nodes", "2", "--rate", "200", "--uplink", uplink}, probe({"send", "2000000"})));
+    std::istringstream words(outcome.output);
+    double bytes = 0, rate = 0;
+    words >> bytes >> rate;
+    EXPECT_EQ(bytes, 2e6) << outcome.errors;
+    EXPECT_GT(rate, least) << uplink;
+    EXPECT_LT(rate, most) << uplink;
+  }
+}
+
 // Rank 1 looks until it sees the last rate, and rank 0 looks after that: no step depends on how fast the machine is.
 TEST_F(HoringRunNodes, ChangeTheirRateWhileTheyRun) {
   const std::string seen = testing::TempDir() + "rate-seen-" + std::to_string(getpid());
