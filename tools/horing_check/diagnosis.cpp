@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "horing_check/loss_diagnosis.h"
+#include "horing_check/shared_link.h"
 
 namespace horing::check {
 
@@ -19,6 +20,8 @@ constexpr int kRefinements = 3;               // until the sets of slow nodes an
 constexpr int kSamplesOfNode = 12, kSamplesOfPath = 4;
 // The accepted probability that noise slows all figures of any path.
 constexpr double kPathByAccident = 0.001;
+// A sample that is slower by a fifth may have shared a link.
+constexpr double kSlowSample = 0.22;
 // Deviations that are significant with 2,000 comparisons per cluster.
 constexpr double kNodeDeviations = 5, kPathDeviations = 6;
 
@@ -87,6 +90,12 @@ class Model {
     for (int i = 0; i < kRefinements; ++i) refine();
   }
 
+  // The logarithm by which the sample is slower than its sides explain; 0: not measured.
+  double excessOf(const Sample& sample) const {
+    if (!(sample.bytes_per_s > 0) || !std::isfinite(sample.bytes_per_s)) return 0;
+    return -std::log(sample.bytes_per_s) - expectedOf(sample.from, sample.to);
+  }
+
   bool empty() const { return paths_.empty(); }
   double base() const { return base_; }
   double scatter() const { return scatter_; }
@@ -138,9 +147,12 @@ class Model {
       });
     const std::vector<int> all = group;
     std::erase_if(group, [&](int node) {
-      const auto well = std::count_if(all.begin(), all.end(),
-                                      [&](int other) { return other != node && isWell(part, node, other); });
-      return 2 * well < std::ssize(all) - 1;
+      ptrdiff_t well = 0, met = 0;
+      for (const int other : all) {
+        met += hasMet(part, node, other) ? 1 : 0;
+        well += isWell(part, node, other) ? 1 : 0;
+      }
+      return 2 * well < met;
     });
     std::sort(group.begin(), group.end());
     return group;
@@ -149,10 +161,14 @@ class Model {
   // Of what the node sends to a slow one, or receives from it: whether it lacks less than half of what it lacks elsewhere.
   bool isWell(Part part, int node, int other) const {
     const Side& side = sidesOf(part)[at(node)];
-    for (const Path* path : side.paths)
-      if ((part == Part::kSends ? path->to : path->from) == other)
-        return path->middle - base_ < (side.cost - base_) / 2;
-    return false;
+    const Path* const path = pathWith(part, node, other);
+    return path && path->middle - base_ < (side.cost - base_) / 2;
+  }
+  bool hasMet(Part part, int node, int other) const { return pathWith(part, node, other) != nullptr; }
+  const Path* pathWith(Part part, int node, int other) const {
+    for (const Path* path : sidesOf(part)[at(node)].paths)
+      if ((part == Part::kSends ? path->to : path->from) == other) return path;
+    return nullptr;
   }
 
   static size_t at(int node) { return static_cast<size_t>(node); }
@@ -160,11 +176,12 @@ class Model {
     return std::vector<Side>(static_cast<size_t>(figures.nodes));
   }
 
-  double expectedOf(const Path& path) const {
+  double expectedOf(int from, int to) const {
     // With two nodes, a slow node and a slow path look the same.
     if (sends_.size() == 2) return base_;
-    return std::max({base_, sends_[at(path.from)].cost, receives_[at(path.to)].cost});
+    return std::max({base_, sends_[at(from)].cost, receives_[at(to)].cost});
   }
+  double expectedOf(const Path& path) const { return expectedOf(path.from, path.to); }
 
   // The median over partners that are not slow themselves; over all partners if all are slow.
   static double costOf(const Side& side, const std::vector<Side>& others, bool is_sender) {
@@ -241,6 +258,31 @@ class Model {
   double base_ = 0, scatter_ = 0, deviation_of_nodes_ = 0, usual_threshold_ = 0;
 };
 
+// Adds a link that is slow while several pairs use it to `uplinks`. The samples that it does not explain.
+Figures withoutSharedLink(const Figures& figures, std::vector<Uplink>& uplinks) {
+  const Model model(figures, Quantity::kRate, kRateLimits);
+  std::vector<double> excess;
+  for (const Sample& sample : figures.samples) excess.push_back(model.excessOf(sample));
+  const std::optional<SharedLink> link = findSharedLink(figures, excess, kSlowSample);
+  if (!link) return figures;
+  Figures rest{figures.nodes, {}};
+  std::vector<double> slow;
+  for (size_t i = 0; i < figures.samples.size(); ++i) {
+    if (!link->explained[i]) rest.samples.push_back(figures.samples[i]);
+    if (link->explained[i]) slow.push_back(excess[i]);
+  }
+  const double factor = std::exp(-medianOf(slow));
+  for (const auto& [part, is_slow] :
+       {std::pair(Part::kSends, link->sends), std::pair(Part::kReceives, link->receives)})
+    if (is_slow) uplinks.push_back({part, link->nodes, factor, true, link->confirmed});
+  return rest;
+}
+
+// Whether both blame the same, on whatever rail.
+bool isSame(const Finding& a, const Finding& b) {
+  return a.quantity == b.quantity && a.part == b.part && a.node == b.node && a.to == b.to;
+}
+
 // Wrong bytes: a node with wrong bytes at two partners is to blame; otherwise the path.
 void findWrongData(const Figures& figures, std::vector<Finding>& findings) {
   std::set<std::pair<int, int>> wrong;
@@ -264,21 +306,60 @@ void findWrongData(const Figures& figures, std::vector<Finding>& findings) {
 
 }  // namespace
 
+bool anyUnconfirmed(const Verdict& verdict) {
+  const auto is_unconfirmed = [](const auto& one) { return !one.confirmed; };
+  return std::any_of(verdict.findings.begin(), verdict.findings.end(), is_unconfirmed) ||
+         std::any_of(verdict.uplinks.begin(), verdict.uplinks.end(), is_unconfirmed);
+}
+
+void addRails(Verdict& verdict, const std::vector<Verdict>& rails) {
+  const auto on_all = [&](const auto& list, const auto& one, const auto& is_same) {
+    return std::all_of(rails.begin(), rails.end(), [&](const Verdict& rail) {
+      return std::any_of((rail.*list).begin(), (rail.*list).end(),
+                         [&](const auto& other) { return is_same(one, other); });
+    });
+  };
+  const auto is_same_uplink = [](const Uplink& a, const Uplink& b) {
+    return a.part == b.part && a.nodes == b.nodes;
+  };
+  for (int rail = 0; rail < std::ssize(rails); ++rail) {
+    const Verdict& alone = rails[static_cast<size_t>(rail)];
+    for (Finding finding : alone.findings) {
+      if (on_all(&Verdict::findings, finding, isSame)) continue;
+      finding.rail = rail;
+      verdict.findings.push_back(finding);
+    }
+    for (Uplink uplink : alone.uplinks) {
+      if (on_all(&Verdict::uplinks, uplink, is_same_uplink)) continue;
+      uplink.rail = rail;
+      verdict.uplinks.push_back(uplink);
+    }
+  }
+}
+
+bool isOfRail(const Verdict& verdict, const Finding& finding) {
+  return finding.rail < 0 &&
+         std::any_of(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& other) {
+           return other.rail >= 0 && other.confirmed && isSame(other, finding);
+         });
+}
+
 bool isOfUplink(const Verdict& verdict, const Finding& finding) {
-  return finding.quantity == Quantity::kRate &&
+  return finding.quantity == Quantity::kRate && finding.part != Part::kPath &&
          std::any_of(verdict.uplinks.begin(), verdict.uplinks.end(), [&](const Uplink& uplink) {
-           return uplink.part == finding.part &&
+           return uplink.confirmed && uplink.part == finding.part && uplink.rail == finding.rail &&
                   std::binary_search(uplink.nodes.begin(), uplink.nodes.end(), finding.node);
          });
 }
 
 bool isSlowNode(const Verdict& verdict, const Finding& finding) {
   return finding.confirmed && finding.quantity == Quantity::kRate && finding.part != Part::kPath &&
-         !isOfUplink(verdict, finding);
+         finding.rail < 0 && !isOfUplink(verdict, finding);
 }
 
-Verdict diagnose(const Figures& figures) {
+Verdict diagnose(const Figures& all) {
   Verdict verdict;
+  const Figures figures = withoutSharedLink(all, verdict.uplinks);
   const Model rates(figures, Quantity::kRate, kRateLimits);
   if (!rates.empty()) {
     verdict.bytes_per_s = std::exp(-rates.base());
@@ -293,7 +374,7 @@ Verdict diagnose(const Figures& figures) {
     latencies.find(verdict.findings);
   }
   findLosses(figures, verdict.findings);
-  findWrongData(figures, verdict.findings);
+  findWrongData(all, verdict.findings);
   std::stable_sort(verdict.findings.begin(), verdict.findings.end(), [](const Finding& a, const Finding& b) {
     return std::tuple(a.node, a.quantity, a.part) < std::tuple(b.node, b.quantity, b.part);
   });

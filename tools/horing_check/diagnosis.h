@@ -40,13 +40,18 @@ struct Finding {
   int partners = 0;  // the number of partners that saw it
   // Measured often enough to blame it. Unconfirmed findings are measured again (rounds.h).
   bool confirmed = false;
+  int rail = -1;  // with that adapter alone; -1: with all adapters of the node
 };
 
-// Nodes that are slow with all others and not among themselves: what joins them to the others is slow, not they. Each also has a finding.
+// Nodes that are slow with all others and not among themselves: what joins them to the others is slow, not they. Each also has a finding,
+// unless they are slow only while several of them exchange data with others at once.
 struct Uplink {
   Part part = Part::kSends;  // or kReceives
   std::vector<int> nodes;    // two or more, in ascending order
   double factor = 1;         // of the cluster's rate: their median
+  bool at_once = false;      // slow only then (shared_link.h)
+  bool confirmed = true;
+  int rail = -1;
 };
 
 struct Verdict {
@@ -59,6 +64,12 @@ struct Verdict {
   std::vector<Uplink> uplinks;
 };
 
+// Adds what was found with one adapter of each node alone, except what is so with each of them: that is of the node as a whole.
+void addRails(Verdict& verdict, const std::vector<Verdict>& rails);
+// Whether it is one adapter that explains the finding of the whole node.
+bool isOfRail(const Verdict& verdict, const Finding& finding);
+// Whether there is something to be measured again.
+bool anyUnconfirmed(const Verdict& verdict);
 // Whether it is the uplink of the node that is slow, and not the node.
 bool isOfUplink(const Verdict& verdict, const Finding& finding);
 // Whether it is confirmed that the node itself sends or receives slowly.

@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "base/version.h"
 #include "horing/horing.h"
+#include "horing_check/device_facts.h"
 #include "transport/socket/interfaces.h"
 
 namespace horing::check {
@@ -25,6 +26,7 @@ constexpr size_t kMostLetters = 100;
 std::string lineOf(const std::string& path) {
   std::string line;
   std::getline(std::ifstream(path), line);
+  std::replace(line.begin(), line.end(), '\t', ' ');
   return line;
 }
 
@@ -56,22 +58,22 @@ std::string limitText(decltype(RLIMIT_NOFILE) what) {
   return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
 }
 
-// The interfaces that horing would use.
-void addInterfaces(NodeFacts& facts) {
+}  // namespace
+
+std::vector<std::string> interfacesInUse() {
+  std::vector<std::string> names;
   const Result<Config> config = Config::fromEnvironment();
   const Result<std::vector<tcp::Interface>> all = tcp::listInterfaces();
-  if (!config.ok() || !all.ok()) return;
+  if (!config.ok() || !all.ok()) return names;
   const Result<std::vector<tcp::Interface>> chosen =
       tcp::chooseInterfaces(all.value(), config.value().socket_ifname, config.value().socket_family);
-  if (!chosen.ok()) return;
-  for (const tcp::Interface& interface : chosen.value()) {
-    const std::string folder = "/sys/class/net/" + interface.name + "/";
-    facts["MTU of " + interface.name] = lineOf(folder + "mtu");
-    facts["speed of " + interface.name + " in Mbit/s"] = lineOf(folder + "speed");
-  }
+  if (!chosen.ok()) return names;
+  for (const tcp::Interface& interface : chosen.value())
+    if (!interface.private_bridge && std::find(names.begin(), names.end(), interface.name) == names.end())
+      names.push_back(interface.name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
-
-}  // namespace
 
 NodeFacts gatherNodeFacts() {
   NodeFacts facts;
@@ -87,8 +89,12 @@ NodeFacts gatherNodeFacts() {
     facts["horing"] = versionText(static_cast<uint32_t>(version));
   facts["limit of locked memory"] = limitText(RLIMIT_MEMLOCK);
   facts["limit of open files"] = limitText(RLIMIT_NOFILE);
-  addInterfaces(facts);
-  std::erase_if(facts, [](const auto& fact) { return fact.second.empty(); });
+  facts["congestion control of TCP"] = lineOf("/proc/sys/net/ipv4/tcp_congestion_control");
+  facts["buffers of TCP, received"] = lineOf("/proc/sys/net/ipv4/tcp_rmem");
+  facts["buffers of TCP, sent"] = lineOf("/proc/sys/net/ipv4/tcp_wmem");
+  facts["turbo"] = lineOf("/sys/devices/system/cpu/cpufreq/boost");
+  facts["threads of a core in use"] = lineOf("/sys/devices/system/cpu/smt/active");
+  addDeviceFacts(facts, interfacesInUse());
   return facts;
 }
 

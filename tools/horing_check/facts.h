@@ -9,6 +9,9 @@ namespace horing::check {
 // Human-readable names and values.
 using NodeFacts = std::map<std::string, std::string>;
 
+// The interfaces that horing would use, but for bridges of containers and virtual machines.
+std::vector<std::string> interfacesInUse();
+
 // The facts of this machine, as far as they can be read.
 NodeFacts gatherNodeFacts();
 

@@ -51,6 +51,8 @@ std::vector<int> goodNodes(const Report& report) {
     else
       bad.insert(finding.node);
   }
+  for (const Uplink& uplink : report.verdict.uplinks)
+    if (uplink.confirmed) bad.insert(uplink.nodes.begin(), uplink.nodes.end());
   // One end of each slow path must be excluded: the node that most slow paths have.
   for (;;) {
     std::map<int, int> count;

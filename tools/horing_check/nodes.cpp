@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/printable.h"
@@ -15,6 +16,7 @@ namespace horing::check {
 namespace {
 
 constexpr size_t kMostTextBytes = 1 << 16;
+constexpr size_t kMostRailLetters = 64;
 constexpr int kLeastWaitMs = 1000;
 
 struct Place {
@@ -86,6 +88,7 @@ Result<Nodes> Nodes::meet(int timeout_ms) {
   HORING_TRY(called(horingSetDefault("HORING_CALIBRATE", "0"), nullptr, "HORING_CALIBRATE"));
   HORING_TRY(limitNewCommunicators(timeout_ms));
   Nodes nodes;
+  nodes.rails_ = takeRails();
   HORING_TRY(called(horingCommInitFromEnv(&nodes.comm_), nullptr, "the ranks cannot meet"));
   int rank = 0;
   HORING_TRY(called(horingCommUserRank(nodes.comm_, &rank), nodes.comm_, "horingCommUserRank"));
@@ -101,12 +104,67 @@ Result<Nodes> Nodes::meet(int timeout_ms) {
         nodes.ranks_);
   const auto leader = std::find(leaders.begin(), leaders.end(), rank);
   if (leader != leaders.end()) nodes.self_ = static_cast<int>(leader - leaders.begin());
-  if (leaders.size() == places.size()) return nodes;
+  if (leaders.size() == places.size()) {
+    HORING_TRY(nodes.compareRails());
+    return nodes;
+  }
   horingComm_t measuring = nullptr;
   const int color = nodes.self_ < 0 ? HORING_SPLIT_NOCOLOR : 0;
   HORING_TRY(
       called(horingCommSplit(nodes.comm_, color, rank, &measuring, nullptr), nodes.comm_, "horingCommSplit"));
   (void)horingCommDestroy(std::exchange(nodes.comm_, measuring));
+  if (nodes.self_ >= 0) HORING_TRY(nodes.compareRails());
+  return nodes;
+}
+
+Status Nodes::compareRails() {
+  std::string text = rails_.variable;
+  for (const std::string& name : rails_.names) text += "\n" + printable(name, kMostRailLetters);
+  HORING_ASSIGN(const std::vector<std::string> texts, gatherTexts(text));
+  std::set<std::string> variables;
+  std::vector<std::vector<std::string>> by_rail;
+  for (size_t node = 0; node < texts.size(); ++node) {
+    std::istringstream lines(texts[node]);
+    std::string line;
+    std::getline(lines, line);
+    variables.insert(line);
+    size_t rail = 0;
+    for (; std::getline(lines, line) && (node == 0 || rail < by_rail.size()); ++rail) {
+      if (node == 0) by_rail.emplace_back();
+      by_rail[rail].push_back(line);
+    }
+    by_rail.resize(rail);
+  }
+  if (variables.size() == 1 && by_rail.size() > 1) rail_names_ = std::move(by_rail);
+  return {};
+}
+
+Result<Nodes> Nodes::onRail(int rail) {
+  HORING_TRY(useOnly(rails_, rails_.names[static_cast<size_t>(rail)]));
+  Result<Nodes> alone = meetAgain();
+  HORING_TRY(useAll(rails_));
+  return alone;
+}
+
+Result<Nodes> Nodes::meetAgain() {
+  struct {
+    horingUniqueId id;
+    int32_t is_valid;
+  } call{};
+  Status found;
+  if (self_ == 0) {
+    found = called(horingGetUniqueId(&call.id), nullptr, "horingGetUniqueId");
+    call.is_valid = found.ok() ? 1 : 0;
+  }
+  HORING_TRY(broadcast(&call, sizeof call, 0));
+  HORING_TRY(found);
+  if (call.is_valid == 0)
+    return makeStatus(Code::kRemoteError, "%s cannot listen there", names_.front().c_str());
+  Nodes nodes;
+  nodes.self_ = self_;
+  nodes.ranks_ = ranks_;
+  nodes.names_ = names_;
+  HORING_TRY(called(horingCommInitRank(&nodes.comm_, count(), call.id, self_), nullptr, "nodes cannot meet"));
   return nodes;
 }
 
@@ -114,7 +172,9 @@ Nodes::Nodes(Nodes&& other) noexcept
     : comm_(std::exchange(other.comm_, nullptr)),
       self_(other.self_),
       ranks_(other.ranks_),
-      names_(std::move(other.names_)) {}
+      names_(std::move(other.names_)),
+      rails_(std::move(other.rails_)),
+      rail_names_(std::move(other.rail_names_)) {}
 
 Nodes::~Nodes() {
   (void)horingCommDestroy(comm_);

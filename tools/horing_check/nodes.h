@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "horing/horing.h"
+#include "horing_check/rails.h"
 
 namespace horing::check {
 
@@ -31,6 +32,11 @@ class Nodes {
   // Host names, made unique.
   const std::vector<std::string>& names() const { return names_; }
   horingComm_t comm() const { return comm_; }
+  // By rail, the name of that adapter on each node; as many as the node with the fewest has, none if it has one, or if nodes have different
+  // kinds.
+  const std::vector<std::vector<std::string>>& rails() const { return rail_names_; }
+  // The same nodes, in a communicator that uses only this adapter of each.
+  Result<Nodes> onRail(int rail);
   // After an error: the node that caused it; -1: none in particular.
   int failedNode() const;
 
@@ -49,10 +55,14 @@ class Nodes {
 
  private:
   Nodes() = default;
+  Status compareRails();
+  Result<Nodes> meetAgain();
 
   horingComm_t comm_ = nullptr;
   int self_ = -1, ranks_ = 0;
   std::vector<std::string> names_;
+  Rails rails_;
+  std::vector<std::vector<std::string>> rail_names_;
 };
 
 }  // namespace horing::check

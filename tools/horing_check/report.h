@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "horing_check/device_facts.h"
 #include "horing_check/diagnosis.h"
 #include "horing_check/facts.h"
 
@@ -32,13 +33,23 @@ struct Collectives {
   std::string left_out;  // why there are none
 };
 
+// The same check with one adapter of each node.
+struct RailReport {
+  std::vector<std::string> names;  // of the adapter, by node
+  Verdict verdict;
+  int rounds = 0;
+  std::string left_out;  // why it was not measured, or not to the end
+};
+
 struct Report {
   std::vector<std::string> names;  // of nodes
   int ranks = 0;
   std::vector<Difference> differences;
-  size_t facts = 0;  // compared
+  size_t facts = 0;                   // compared
+  std::vector<ErrorCounters> errors;  // by node, since the check began
   Figures figures;
   Verdict verdict;
+  std::vector<RailReport> rails;  // none: the nodes have one adapter, or the time went into something else
   Collectives collectives;
   int rounds = 0;
   double seconds = 0;  // of the rounds

@@ -36,10 +36,12 @@ Json namesJson(const Report& report, const std::vector<int>& nodes) {
 Json findingsJson(const Report& report) {
   Json findings = Json::array();
   for (const Finding& finding : report.verdict.findings) {
+    if (isOfRail(report.verdict, finding)) continue;
     Json one = {{"quantity", quantityName(finding.quantity)},
                 {"part", partName(finding.part)},
                 {"node", report.names[static_cast<size_t>(finding.node)]}};
     if (finding.to >= 0) one["to"] = report.names[static_cast<size_t>(finding.to)];
+    if (finding.rail >= 0) one["rail"] = finding.rail;
     one["factor"] = finding.factor;
     one["partners"] = finding.partners;
     one["confirmed"] = finding.confirmed;
@@ -50,11 +52,27 @@ Json findingsJson(const Report& report) {
 
 Json uplinksJson(const Report& report) {
   Json uplinks = Json::array();
-  for (const Uplink& uplink : report.verdict.uplinks)
-    uplinks.push_back({{"part", partName(uplink.part)},
-                       {"nodes", namesJson(report, uplink.nodes)},
-                       {"factor", uplink.factor}});
+  for (const Uplink& uplink : report.verdict.uplinks) {
+    Json one = {{"part", partName(uplink.part)},
+                {"nodes", namesJson(report, uplink.nodes)},
+                {"factor", uplink.factor},
+                {"at_once", uplink.at_once},
+                {"confirmed", uplink.confirmed}};
+    if (uplink.rail >= 0) one["rail"] = uplink.rail;
+    uplinks.push_back(one);
+  }
   return uplinks;
+}
+
+Json railsJson(const Report& report) {
+  Json rails = Json::array();
+  for (const RailReport& rail : report.rails)
+    rails.push_back({{"adapters", rail.names},
+                     {"bytes_per_s", rail.verdict.bytes_per_s},
+                     {"latency_s", rail.verdict.latency_s},
+                     {"rounds", rail.rounds},
+                     {"left_out", rail.left_out}});
+  return rails;
 }
 
 Json lossesJson(const std::vector<Loss>& all) {
@@ -95,6 +113,10 @@ std::string reportToJson(const Report& report) {
                          {"usual", difference.usual},
                          {"value", difference.value},
                          {"nodes", namesJson(report, difference.nodes)}});
+  Json errors = Json::array();
+  for (size_t node = 0; node < report.errors.size(); ++node)
+    for (const auto& [name, count] : report.errors[node])
+      errors.push_back({{"node", report.names[node]}, {"counter", name}, {"count", count}});
   Json samples = Json::array();
   for (const Sample& sample : report.figures.samples)
     samples.push_back({{"from", sample.from},
@@ -111,6 +133,7 @@ std::string reportToJson(const Report& report) {
                     {"cut_short", report.cut_short},
                     {"findings", findingsJson(report)},
                     {"uplinks", uplinksJson(report)},
+                    {"rails", railsJson(report)},
                     {"collectives", collectivesJson(report.collectives)},
                     {"losses", lossesJson(report.losses)},
                     {"sunk", lossesJson(report.sunk)},
@@ -123,6 +146,7 @@ std::string reportToJson(const Report& report) {
                     {"good", namesJson(report, good)},
                     {"good_list", hostList(goodHosts(report))},
                     {"differences", differing},
+                    {"errors", errors},
                     {"samples", samples}};
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -32,6 +32,17 @@ bool pairUp(Matching& partner, int a, int b) {
   return true;
 }
 
+// Pairs these nodes with others.
+void pairAcross(Matching& partner, const std::vector<int>& nodes, std::mt19937& random) {
+  std::vector<int> others;
+  for (int node = 0; node < static_cast<int>(partner.size()); ++node)
+    if (!std::binary_search(nodes.begin(), nodes.end(), node) && partner[static_cast<size_t>(node)] < 0)
+      others.push_back(node);
+  std::shuffle(others.begin(), others.end(), random);
+  for (const int node : nodes)
+    if (!others.empty() && pairUp(partner, node, others.back())) others.pop_back();
+}
+
 // Pairs the nodes without a partner.
 void pairTheRest(Matching& partner, std::mt19937& random) {
   std::vector<int> free;
@@ -54,7 +65,8 @@ std::optional<Matching> Rounds::after(int done, const Verdict& verdict) {
   if (done < planned_) return next(done);
   const bool doubtful = anyUnconfirmed(verdict), unclear = verdict.least_loss > kClearLoss;
   const int most = unclear ? kMostSweeps * planned_ : planned_ + kMostConfirmingRounds;
-  if (done >= most || !(doubtful || unclear)) return std::nullopt;
+  if (done >= most) return std::nullopt;
+  if (!(doubtful || unclear)) return meeting(verdict);
   // A path that stays doubtful because of noise must not prevent measuring others.
   return doubtful && (!unclear || done % 2 == 0) ? confirming(verdict) : next(done);
 }
@@ -62,6 +74,22 @@ std::optional<Matching> Rounds::after(int done, const Verdict& verdict) {
 Matching Rounds::next(int round) {
   if (all_pairs_) return roundRobin(nodes_, round);
   Matching partner(static_cast<size_t>(nodes_), -1);
+  pairTheRest(partner, random_);
+  return partner;
+}
+
+// The circle method among the slow nodes.
+std::optional<Matching> Rounds::meeting(const Verdict& verdict) {
+  std::set<int> slow;
+  for (const Finding& finding : verdict.findings)
+    if (finding.quantity == Quantity::kRate && finding.part != Part::kPath) slow.insert(finding.node);
+  const int count = static_cast<int>(slow.size());
+  if (all_pairs_ || meetings_ == std::min(kMeetings, count - 1 + count % 2) || count < 2) return std::nullopt;
+  const std::vector<int> nodes(slow.begin(), slow.end());
+  const Matching among = roundRobin(count, meetings_++);
+  Matching partner(static_cast<size_t>(nodes_), -1);
+  for (size_t i = 0; i < among.size(); ++i)
+    if (among[i] >= 0) pairUp(partner, nodes[i], nodes[static_cast<size_t>(among[i])]);
   pairTheRest(partner, random_);
   return partner;
 }
@@ -77,6 +105,8 @@ Matching Rounds::confirming(const Verdict& verdict) {
     suspects.insert(finding.node);
     if (!finding.confirmed) doubtful.insert(finding.node);
   }
+  for (const Uplink& uplink : verdict.uplinks)
+    if (!uplink.confirmed) pairAcross(partner, uplink.nodes, random_);
   std::vector<int> good;
   for (int node = 0; node < nodes_; ++node)
     if (!suspects.contains(node) && partner[static_cast<size_t>(node)] < 0) good.push_back(node);
@@ -85,11 +115,6 @@ Matching Rounds::confirming(const Verdict& verdict) {
     if (!good.empty() && pairUp(partner, node, good.back())) good.pop_back();
   pairTheRest(partner, random_);
   return partner;
-}
-
-bool anyUnconfirmed(const Verdict& verdict) {
-  return std::any_of(verdict.findings.begin(), verdict.findings.end(),
-                     [](const Finding& finding) { return !finding.confirmed; });
 }
 
 }  // namespace horing::check

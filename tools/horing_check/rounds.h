@@ -15,6 +15,8 @@ using Matching = std::vector<int>;
 constexpr int kMostNodesForAllPairs = 16;
 // The most rounds that measure doubtful pairs again.
 constexpr int kMostConfirmingRounds = 16;
+// Of many nodes, slow ones have rarely met, so these rounds follow in which they meet: who is not slow then shares a slow uplink.
+constexpr int kMeetings = 3;
 // If noise hides a loss of this share, there are more rounds, up to this multiple of the planned rounds.
 constexpr double kClearLoss = 0.1;
 constexpr int kMostSweeps = 8;
@@ -31,17 +33,18 @@ class Rounds {
   std::optional<Matching> after(int done, const Verdict& verdict);
   // Any round from 0 on.
   Matching next(int round);
-  // A round that measures unconfirmed findings again: paths as they are, nodes with good partners. All other nodes are paired at random, so
-  // that the network is as busy as before.
+  // A round that measures unconfirmed findings again: paths as they are, nodes with good partners, nodes behind an uplink with others. All
+  // other nodes are paired at random, so that the network is as busy as before.
   Matching confirming(const Verdict& verdict);
 
  private:
+  std::optional<Matching> meeting(const Verdict& verdict);
+
   int nodes_;
   bool all_pairs_;
   int planned_;
+  int meetings_ = 0;
   std::mt19937 random_;
 };
-
-bool anyUnconfirmed(const Verdict& verdict);
 
 }  // namespace horing::check

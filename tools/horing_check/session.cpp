@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstring>
-#include <optional>
 #include <set>
 
+#include "base/number.h"
 #include "horing_check/baseline.h"
 #include "horing_check/collectives.h"
-#include "horing_check/pair_meter.h"
-#include "horing_check/rounds.h"
+#include "horing_check/pair_rounds.h"
 
 namespace horing::check {
 
@@ -18,32 +15,25 @@ namespace {
 
 using SessionClock = std::chrono::steady_clock;
 
-// The duration of one direction. Longer gives no more information, shorter too little.
-constexpr double kMostSlotSeconds = 0.25, kLeastSlotSeconds = 0.02;
-// The share of the time for measuring; the rest is for starting, gathering and writing.
-constexpr double kMeasuringShare = 0.8;
-
-struct Sent {
-  int32_t partner;
-  Reading reading;
-};
+// For the nodes to meet on one rail.
+constexpr double kMostMeetingSeconds = 10;
 
 class Session {
  public:
   Session(Nodes& nodes, const SessionOptions& options,
           const std::function<void(const std::string&)>& progress)
-      : nodes_(nodes),
-        options_(options),
-        progress_(progress),
-        rounds_(nodes.count(), options.all_pairs, options.seed) {
+      : nodes_(nodes), options_(options), progress_(progress) {
     report_.names = nodes.names();
     report_.ranks = nodes.ranks();
-    report_.figures.nodes = nodes.count();
   }
 
   Report run() {
     Status status = measurePairs();
     report_.seconds = elapsed();
+    report_.figures = std::move(pairs_.figures);
+    report_.verdict = std::move(pairs_.verdict);
+    report_.rounds = pairs_.rounds;
+    report_.cut_short = pairs_.cut_short;
     if (options_.soak) report_.collectives.left_out = "the time was for moving data between pairs (--soak)";
     if (status.ok() && !options_.soak) status = measureTogether();
     if (!status.ok()) {
@@ -55,6 +45,9 @@ class Session {
       report_.cut_short = who + status.message();
       report_.verdict = diagnose(report_.figures);
     }
+    std::vector<Verdict> of_rails;
+    for (const RailReport& rail : report_.rails) of_rails.push_back(rail.verdict);
+    addRails(report_.verdict, of_rails);
     report_.soaked = options_.soak;
     if (options_.soak) report_.sunk = lossesWithin(report_.names, report_.figures);
     return std::move(report_);
@@ -64,27 +57,62 @@ class Session {
   double elapsed() const {
     return std::chrono::duration<double>(SessionClock::now() - options_.start).count();
   }
-  SessionClock::time_point end() const {
+  SessionClock::time_point at(double seconds) const {
     return options_.start +
-           std::chrono::duration_cast<SessionClock::duration>(std::chrono::duration<double>(options_.time_s));
+           std::chrono::duration_cast<SessionClock::duration>(std::chrono::duration<double>(seconds));
   }
+  SessionClock::time_point end() const { return at(options_.time_s); }
 
   Status measurePairs() {
     HORING_TRY(compareFacts());
-    PairMeter meter(nodes_.comm(), nodes_.self());
-    for (;;) {
-      std::vector<int32_t> plan = planRound();
-      HORING_TRY(nodes_.limitWaits(end()));
-      HORING_TRY(nodes_.broadcast(plan));
-      const double slot_s = plan.back() * 1e-6;
-      if (slot_s <= 0) return {};
-      Sent mine{plan[static_cast<size_t>(nodes_.self())], {}};
-      if (mine.partner >= 0) {
-        HORING_ASSIGN(mine.reading, meter.measure(mine.partner, slot_s));
-      }
-      HORING_ASSIGN(const std::vector<char> all, nodes_.gather(&mine, sizeof mine));
-      note(all);
+    const ErrorCounters before = readErrorCounters(interfacesInUse());
+    HORING_TRY(measurePairsOn(nodes_, options_, endOfShare(), end(), progress_, pairs_));
+    HORING_TRY(measureRails());
+    return gatherErrors(grownSince(before, readErrorCounters(interfacesInUse())));
+  }
+
+  // A rail on which the nodes do not reach each other is left out. If a node is lost, the next call on all rails says so.
+  Status measureRails() {
+    if (options_.soak) return {};
+    for (size_t rail = 0; rail < nodes_.rails().size(); ++rail) {
+      report_.rails.push_back({nodes_.rails()[rail], {}, 0, ""});
+      const Status measured = measureRail(static_cast<int>(rail), report_.rails.back());
+      if (!measured.ok()) report_.rails.back().left_out = measured.message();
     }
+    return {};
+  }
+
+  Status measureRail(int rail, RailReport& report) {
+    const double until_s = endOfShare();
+    HORING_TRY(nodes_.limitWaits(at(std::min(until_s, elapsed() + kMostMeetingSeconds))));
+    HORING_ASSIGN(Nodes alone, nodes_.onRail(rail));
+    PairRounds pairs;
+    const Status measured = measurePairsOn(alone, options_, until_s, at(until_s), progress_, pairs);
+    report.verdict = diagnose(pairs.figures);
+    report.rounds = pairs.rounds;
+    report.left_out = pairs.cut_short;
+    return measured;
+  }
+
+  Status gatherErrors(const ErrorCounters& grown) {
+    NodeFacts as_text;
+    for (const auto& [name, count] : grown) as_text[name] = std::to_string(count);
+    HORING_TRY(nodes_.limitWaits(end()));
+    HORING_ASSIGN(const std::vector<std::string> texts, nodes_.gatherTexts(factsToText(as_text)));
+    for (const std::string& text : texts) {
+      ErrorCounters& of_node = report_.errors.emplace_back();
+      for (const auto& [name, count] : factsFromText(text))
+        of_node[name] = numberOf<uint64_t>(count).value_or(0);
+    }
+    return {};
+  }
+
+  // The rounds on all rails and those on each one get equal parts of the time; what one leaves, the others have.
+  double endOfShare() const {
+    const size_t rails = options_.soak ? 0 : nodes_.rails().size();
+    const double now_s = elapsed();
+    return now_s + (options_.time_s - now_s) / static_cast<double>(rails + 1 - report_.rails.size() +
+                                                                   (report_.rails.empty() ? 0 : 1));
   }
 
   // The other nodes leave it to node 0 to say what went wrong.
@@ -108,57 +136,10 @@ class Session {
     return {};
   }
 
-  // Partners, and the time of a direction in microseconds; 0: the end. Node 0 decides.
-  std::vector<int32_t> planRound() {
-    std::vector<int32_t> plan(static_cast<size_t>(nodes_.count()) + 1, 0);
-    if (nodes_.self() != 0) return plan;
-    const int usual = rounds_.planned() + kMostConfirmingRounds;
-    const double slot_s =
-        std::clamp(kMeasuringShare * options_.time_s / (2.5 * usual), kLeastSlotSeconds, kMostSlotSeconds);
-    const bool out_of_time = elapsed() + 3 * slot_s > options_.time_s;
-    const bool is_judged = !options_.soak && report_.rounds >= rounds_.planned();
-    if (out_of_time || is_judged) report_.verdict = diagnose(report_.figures);
-    if (out_of_time && report_.rounds < rounds_.planned())
-      report_.cut_short =
-          formatString("the time was too short: %d of %d rounds are done (%s)", report_.rounds,
-                       rounds_.planned(), options_.soak ? "--soak" : "--time");
-    if (out_of_time) return plan;
-    const std::optional<Matching> partner =
-        options_.soak ? rounds_.next(report_.rounds) : rounds_.after(report_.rounds, report_.verdict);
-    if (!partner) return plan;
-    std::copy(partner->begin(), partner->end(), plan.begin());
-    plan.back() = static_cast<int32_t>(slot_s * 1e6);
-    return plan;
-  }
-
-  void note(const std::vector<char>& all) {
-    const auto of_node = [&](int node) {
-      Sent sent{};
-      std::memcpy(&sent, all.data() + static_cast<size_t>(node) * sizeof sent, sizeof sent);
-      return sent;
-    };
-    for (int to = 0; to < nodes_.count(); ++to) {
-      const auto [from, reading] = of_node(to);
-      if (from < 0 || from >= nodes_.count() || of_node(from).partner != to) continue;
-      if (!std::isfinite(reading.bytes_per_s) || !std::isfinite(reading.latency_s)) continue;
-      const TcpSegments sent = of_node(from).reading.sent;
-      report_.figures.samples.push_back({from, to, reading.bytes_per_s, reading.latency_s,
-                                         reading.wrong_bytes, reading.bytes, report_.rounds, sent.sent,
-                                         sent.resent});
-    }
-    ++report_.rounds;
-    const int planned = rounds_.planned();
-    if (nodes_.self() == 0)
-      progress_(options_.soak
-                    ? formatString("round %d, %.0f of %.0f s", report_.rounds, elapsed(), options_.time_s)
-                : report_.rounds <= planned ? formatString("round %d of %d", report_.rounds, planned)
-                                            : formatString("%d more to be sure", report_.rounds - planned));
-  }
-
   Nodes& nodes_;
   const SessionOptions& options_;
   const std::function<void(const std::string&)>& progress_;
-  Rounds rounds_;
+  PairRounds pairs_;
   Report report_;
 };
 

@@ -29,40 +29,55 @@ class Sentences {
     std::string text;
     const std::vector<Finding>& findings = report_.verdict.findings;
     for (size_t i = 0; i < findings.size(); ++i) {
-      if (findings[i].confirmed != confirmed || isOfUplink(report_.verdict, findings[i])) continue;
+      if (findings[i].confirmed != confirmed || isOfUplink(report_.verdict, findings[i]) ||
+          isOfRail(report_.verdict, findings[i]))
+        continue;
       const bool both = i + 1 < findings.size() && isSameNode(findings[i], findings[i + 1]);
       text += "  " + sentence(findings[i], both ? &findings[i + 1] : nullptr) + "\n";
       i += both ? 1 : 0;
     }
-    if (!confirmed) return text;
-    const std::vector<Uplink>& uplinks = report_.verdict.uplinks;
-    for (size_t i = 0; i < uplinks.size(); ++i) text += "  " + uplinkSentence(uplinks[i]) + "\n";
+    for (const Uplink& uplink : report_.verdict.uplinks)
+      if (uplink.confirmed == confirmed) text += "  " + uplinkSentence(uplink) + "\n";
     return text;
   }
 
  private:
   std::string uplinkSentence(const Uplink& uplink) const {
-    return hostListOf(report_, uplink.nodes) + (uplink.part == Part::kSends ? " send at " : " receive at ") +
-           percent(uplink.factor) + " of the cluster's rate (" +
-           rateText(uplink.factor * report_.verdict.bytes_per_s) +
-           "), but not among themselves: look at the uplink or switch that they share";
+    return hostListOf(report_, uplink.nodes) +
+           (uplink.rail < 0 ? "" : " on rail " + std::to_string(uplink.rail)) +
+           (uplink.part == Part::kSends ? " send at " : " receive at ") + percent(uplink.factor) + " of " +
+           whoseRate(uplink.rail) + " (" + rateText(uplink.factor * of(uplink.rail).bytes_per_s) +
+           (uplink.at_once ? ") while several of them exchange data with the others at once" : ")") +
+           ", but not among themselves: look at the uplink or switch that they share" +
+           (2 * uplink.nodes.size() == report_.names.size() ? ", or at that of the others" : "");
   }
 
   static bool isSameNode(const Finding& a, const Finding& b) {
     return a.part != Part::kPath && b.part != Part::kPath && a.node == b.node && a.quantity == b.quantity &&
-           a.confirmed == b.confirmed;
+           a.confirmed == b.confirmed && a.rail == b.rail;
   }
-  const std::string& name(int node) const { return report_.names[static_cast<size_t>(node)]; }
+  // "node5", or "node5 eth1" if it is about one adapter.
+  std::string name(int node, int rail) const {
+    const std::string& host = report_.names[static_cast<size_t>(node)];
+    return rail < 0 ? host
+                    : host + " " + report_.rails[static_cast<size_t>(rail)].names[static_cast<size_t>(node)];
+  }
+  const Verdict& of(int rail) const {
+    return rail < 0 ? report_.verdict : report_.rails[static_cast<size_t>(rail)].verdict;
+  }
+  static const char* whoseRate(int rail) {
+    return rail < 0 ? "the cluster's rate" : "the cluster's rate on that rail";
+  }
 
   std::string sentence(const Finding& finding, const Finding* receives) const {
     if (finding.part == Part::kPath) return pathSentence(finding);
     if (finding.quantity == Quantity::kRate) return rateSentence(finding, receives);
     if (finding.quantity == Quantity::kLatency)
       return formatString("%s: messages take %.1f times as long as elsewhere (%s; seen with %d partners)",
-                          name(finding.node).c_str(), finding.factor,
-                          secondsText(finding.factor * report_.verdict.latency_s).c_str(), finding.partners);
+                          name(finding.node, finding.rail).c_str(), finding.factor,
+                          secondsText(finding.factor * of(finding.rail).latency_s).c_str(), finding.partners);
     if (finding.quantity == Quantity::kLoss) return lossSentence(finding, receives);
-    return name(finding.node) +
+    return name(finding.node, finding.rail) +
            (receives                       ? " sends and receives"
             : finding.part == Part::kSends ? " sends"
                                            : " receives") +
@@ -75,8 +90,9 @@ class Sentences {
     const auto part = [](const Finding& one) {
       return (one.part == Part::kSends ? "sends at " : "receives at ") + percent(one.factor);
     };
-    return name(finding.node) + " " + part(finding) + (receives ? " and " + part(*receives) : "") +
-           " of the cluster's rate (" + rateText(finding.factor * report_.verdict.bytes_per_s) +
+    return name(finding.node, finding.rail) + " " + part(finding) +
+           (receives ? " and " + part(*receives) : "") + " of " + whoseRate(finding.rail) + " (" +
+           rateText(finding.factor * of(finding.rail).bytes_per_s) +
            formatString("; seen with %d partners): look at its adapter, its cable and the switch's port",
                         finding.partners);
   }
@@ -86,7 +102,8 @@ class Sentences {
       return formatString("%.2g %% of what it %s", 100 * one.factor,
                           one.part == Part::kSends ? "sends" : "receives");
     };
-    return name(finding.node) + " loses " + part(finding) + (receives ? " and " + part(*receives) : "") +
+    return name(finding.node, finding.rail) + " loses " + part(finding) +
+           (receives ? " and " + part(*receives) : "") +
            formatString(
                " (seen with %d partners): look at its cable, at the switch's port, and at their error "
                "counters (ethtool -S)",
@@ -94,14 +111,14 @@ class Sentences {
   }
 
   std::string pathSentence(const Finding& finding) const {
-    const std::string ends = name(finding.node) + " to " + name(finding.to);
+    const std::string ends = name(finding.node, finding.rail) + " to " + name(finding.to, finding.rail);
     const std::string why =
         report_.names.size() == 2
             ? "; two nodes do not show which one is at fault: add a third"
             : ", though both do better with others: look at the links and switches between them";
     if (finding.quantity == Quantity::kRate)
-      return ends + ": " + percent(finding.factor) + " of the cluster's rate (" +
-             rateText(finding.factor * report_.verdict.bytes_per_s) + ")" + why;
+      return ends + ": " + percent(finding.factor) + " of " + whoseRate(finding.rail) + " (" +
+             rateText(finding.factor * of(finding.rail).bytes_per_s) + ")" + why;
     if (finding.quantity == Quantity::kLatency)
       return ends + formatString(": messages take %.1f times as long as elsewhere", finding.factor) + why;
     if (finding.quantity == Quantity::kLoss)
@@ -119,6 +136,10 @@ std::string factLines(const Report& report) {
     text += "  " + difference.name + ": " + (difference.value.empty() ? "none" : difference.value) + " on " +
             hostListOf(report, difference.nodes) + "; " +
             (difference.usual.empty() ? "none" : difference.usual) + " on most\n";
+  for (size_t node = 0; node < report.errors.size(); ++node)
+    for (const auto& [name, count] : report.errors[node])
+      text += formatString("  %s: %llu more %s since the check began\n", report.names[node].c_str(),
+                           static_cast<unsigned long long>(count), name.c_str());
   return text;
 }
 
@@ -128,13 +149,25 @@ std::string figureLines(const Report& report) {
   std::set<std::pair<int, int>> measured;
   for (const Sample& sample : report.figures.samples) measured.insert({sample.from, sample.to});
   const size_t nodes = report.names.size();
-  return formatString(
+  std::string text = formatString(
       "between nodes: median %s and %s, in %d rounds and %.1f s; %zu of %zu directions measured\n"
       "  the rates of a direction scatter by %s; a node that is slower by less than %s cannot "
       "be detected\n",
       rateText(verdict.bytes_per_s).c_str(), secondsText(verdict.latency_s).c_str(), report.rounds,
       report.seconds, measured.size(), nodes * (nodes - 1), percent(verdict.scatter).c_str(),
       percent(verdict.least_loss).c_str());
+  for (size_t number = 0; number < report.rails.size(); ++number) {
+    const RailReport& rail = report.rails[number];
+    text += formatString("  rail %zu (%s) alone: ", number, rail.names.front().c_str());
+    if (rail.verdict.bytes_per_s > 0)
+      text += formatString("median %s and %s, in %d rounds", rateText(rail.verdict.bytes_per_s).c_str(),
+                           secondsText(rail.verdict.latency_s).c_str(), rail.rounds);
+    if (!rail.left_out.empty())
+      text +=
+          (rail.verdict.bytes_per_s > 0 ? "; not measured to the end: " : "not measured: ") + rail.left_out;
+    text += "\n";
+  }
+  return text;
 }
 
 // The part of the lost time that a simulation with the slow sides loses, too.
@@ -209,8 +242,10 @@ std::string soakLines(const Report& report) {
 
 Outcome outcomeOf(const Report& report) {
   if (!report.cut_short.empty()) return Outcome::kIncomplete;
-  const bool slow = std::any_of(report.verdict.findings.begin(), report.verdict.findings.end(),
-                                [](const Finding& finding) { return finding.confirmed; });
+  const auto is_confirmed = [](const auto& one) { return one.confirmed; };
+  const bool slow =
+      std::any_of(report.verdict.findings.begin(), report.verdict.findings.end(), is_confirmed) ||
+      std::any_of(report.verdict.uplinks.begin(), report.verdict.uplinks.end(), is_confirmed);
   return slow || !report.losses.empty() || !report.sunk.empty() ? Outcome::kSlow : Outcome::kGood;
 }
 

@@ -86,6 +86,43 @@ TEST(Diagnosis, TellsTwoUplinksApartAndASlowNodeBesideThem) {
   EXPECT_NE((", " + blamed(verdict)).find(", 7 sends"), std::string::npos);
 }
 
+// Half of the nodes: which half does not matter, and it is slow only while three or four pairs cross it.
+TEST(Diagnosis, FindsAnUplinkThatIsSlowOnlyWhileManyUseIt) {
+  for (unsigned seed = 1; seed <= 50; ++seed) {
+    SimulatedCluster cluster(8, seed);
+    cluster.shareUplink({4, 5, 6, 7}, 2);
+    const Verdict verdict = cluster.check();
+    EXPECT_EQ(uplinksOf(verdict), "4 5 6 7 send, 4 5 6 7 receive") << seed;
+    EXPECT_EQ(blamed(verdict), "") << seed;
+    for (const Uplink& uplink : verdict.uplinks)
+      EXPECT_TRUE(uplink.confirmed && uplink.at_once) << seed << ": " << uplink.factor;
+  }
+}
+
+TEST(Diagnosis, TakesNoPauseOfTheWholeClusterForAnUplink) {
+  for (const int nodes : {4, 8, 16})
+    for (unsigned seed = 1; seed <= 200; ++seed) {
+      SimulatedCluster cluster(nodes, seed);
+      cluster.pause(0.1);
+      for (const Uplink& uplink : cluster.check().uplinks)
+        EXPECT_FALSE(uplink.confirmed) << nodes << " " << seed;
+    }
+}
+
+// Nodes of many have hardly met in the planned rounds, so those that are slow meet afterwards.
+TEST(Diagnosis, TellsAnUplinkOfManyNodesFromSlowNodes) {
+  const std::set<int> group = {4, 5, 6, 7};
+  int right = 0;
+  for (unsigned seed = 1; seed <= 50; ++seed) {
+    SimulatedCluster uplink(32, seed), slow(32, seed);
+    uplink.shareUplink(group, 2);
+    for (const int node : group) slow.slowSender(node, 0.5), slow.slowReceiver(node, 0.5);
+    right += uplinksOf(uplink.check()) == "4 5 6 7 send, 4 5 6 7 receive" ? 1 : 0;
+    EXPECT_EQ(uplinksOf(slow.check()), "") << seed;
+  }
+  EXPECT_GE(right, 46);
+}
+
 // A slow path of a node that is slow itself, and slower than that.
 TEST(Diagnosis, ExplainsOnlyWhatIsNotExplained) {
   SimulatedCluster cluster(8, 1);

@@ -65,6 +65,25 @@ TEST(HoringCheck, FindsAPlantedAdapter) {
   }
 }
 
+TEST(HoringCheck, FindsASlowAdapterOfTwo) {
+  HORING_NEEDS_NODES();
+  const TemporaryFolder folder;
+  const std::string json = (folder.path() / "c.json").string();
+  const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "-n", "4", "--nodes", "4", "--rate", "200",
+                                      "--rails", "2", "--timeout", "90", "--", "sh", "-c",
+                                      "[ $RANK != 1 ] || tc class change dev r1 parent 1: classid 1:1 htb "
+                                      "rate 80mbit burst 48000b ceil 84mbit "
+                                      "cburst 9014b quantum 60000; exec " HORING_CHECK_PROGRAM " --json " +
+                                          json});
+  EXPECT_EQ(outcome.code, 1) << outcome.errors;
+  EXPECT_TRUE(contains(outcome.output, "\n  node1 r1 sends at ")) << outcome.output;
+  const auto report = nlohmann::json::parse(readFile(json));
+  ASSERT_EQ(report["findings"].size(), 1u) << report["findings"];
+  EXPECT_EQ(report["findings"][0]["rail"], 1);
+  EXPECT_NEAR(report["findings"][0]["factor"].get<double>(), 0.4, 0.08);
+  EXPECT_EQ(report["rails"].size(), 2u);
+}
+
 TEST(HoringCheck, FindsNothingWhereNothingIsPlanted) {
   HORING_NEEDS_NODES();
   const Outcome outcome = checkNodes("200");

@@ -28,7 +28,8 @@ class SimulatedCluster {
         later_(sends_.size(), 0),
         noise_(noise),
         random_(seed),
-        losses_(seed) {}
+        losses_(seed),
+        pausing_(seed) {}
 
   void slowSender(int node, double factor) { sends_[static_cast<size_t>(node)] = factor; }
   void slowReceiver(int node, double factor) { receives_[static_cast<size_t>(node)] = factor; }
@@ -36,6 +37,8 @@ class SimulatedCluster {
   void delayNode(int node, double seconds) { later_[static_cast<size_t>(node)] = seconds; }
   // What these nodes exchange with others shares a link that carries as much as `capacity` of a node's adapter, in each direction.
   void shareUplink(const std::set<int>& nodes, double capacity) { uplinks_.push_back({nodes, capacity}); }
+  // In this share of the rounds something slows all nodes, such as other programs on a machine of emulated nodes.
+  void pause(double rounds) { pauses_ = rounds; }
   void corrupt(int from, int to) { corrupt_.insert({from, to}); }
   // Shares of the segments.
   void loseSent(int node, double share) { loses_sent_[node] = share; }
@@ -49,7 +52,7 @@ class SimulatedCluster {
     Rounds rounds(static_cast<int>(sends_.size()), all_pairs, random_());
     Verdict verdict;
     for (int done = 0; const auto partner = rounds.after(done, verdict); ++done) {
-      measure(*partner);
+      measure(*partner, done);
       if (done + 1 >= rounds.planned()) verdict = diagnose(figures());
     }
     return verdict;
@@ -61,16 +64,18 @@ class SimulatedCluster {
   // Of a sample: a quarter of a second at 200 Mbit/s, packets of 9000 bytes.
   static constexpr int kSegments = 700;
 
-  void measure(const Matching& partner) {
+  void measure(const Matching& partner, int round) {
+    const bool pauses = std::uniform_real_distribution<>(0, 1)(pausing_) < pauses_;
     for (size_t to = 0; to < partner.size(); ++to) {
       if (partner[to] < 0) continue;
       const auto from = static_cast<size_t>(partner[to]);
       Sample sample{partner[to], static_cast<int>(to)};
+      sample.round = round;
       const auto path = paths_.find({sample.from, sample.to});
       const double factor = std::min({sends_[from], receives_[to], path == paths_.end() ? 1.0 : path->second,
                                       shareOfUplinks(partner, sample.from, sample.to)});
-      sample.bytes_per_s =
-          1e9 * factor * std::exp(spread_(random_) * noise_.spread) * (hits() ? share_(random_) : 1);
+      sample.bytes_per_s = (pauses ? 0.6e9 : 1e9) * factor * std::exp(spread_(random_) * noise_.spread) *
+                           (hits() ? share_(random_) : 1);
       sample.latency_s = (20e-6 + later_[from] + later_[to]) *
                          std::exp(spread_(random_) * 5 * noise_.spread) * (hits() ? 1 / share_(random_) : 1);
       sample.wrong_bytes = corrupt_.contains({sample.from, sample.to}) ? 7 : 0;
@@ -109,11 +114,12 @@ class SimulatedCluster {
   std::set<std::pair<int, int>> corrupt_;
   std::map<int, double> loses_sent_, loses_received_;
   std::map<std::pair<int, int>, double> loses_path_;
-  double overflows_ = 0;
+  double overflows_ = 0, pauses_ = 0;
   std::vector<std::pair<std::set<int>, double>> uplinks_;
   Noise noise_;
   std::mt19937 random_;
-  std::mt19937 losses_;  // a generator of its own, so that losses change no other figure
+  std::mt19937 losses_,
+      pausing_;  // generators of their own, so that losses and pauses change no other figure
   std::normal_distribution<> spread_{0, 1};
   std::uniform_real_distribution<> share_{0.3, 0.9};
   std::vector<Sample> samples_;

@@ -1,0 +1,125 @@
+#include "horing_check/pair_rounds.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "horing_check/pair_meter.h"
+#include "horing_check/rounds.h"
+
+namespace horing::check {
+
+namespace {
+
+using RoundsClock = std::chrono::steady_clock;
+
+// The duration of one direction. Longer gives no more information, shorter too little.
+constexpr double kMostSlotSeconds = 0.25, kLeastSlotSeconds = 0.02;
+// The share of the time for measuring; the rest is for starting, gathering and writing.
+constexpr double kMeasuringShare = 0.8;
+
+struct Sent {
+  int32_t partner;
+  Reading reading;
+};
+
+class Measuring {
+ public:
+  Measuring(Nodes& nodes, const SessionOptions& options, double until_s, RoundsClock::time_point end,
+            const Progress& progress, PairRounds& done)
+      : nodes_(nodes),
+        options_(options),
+        until_s_(until_s),
+        time_s_(until_s - elapsed()),
+        end_(end),
+        progress_(progress),
+        done_(done),
+        rounds_(nodes.count(), options.all_pairs, options.seed) {
+    done_.figures.nodes = nodes.count();
+  }
+
+  Status run() {
+    PairMeter meter(nodes_.comm(), nodes_.self());
+    for (;;) {
+      std::vector<int32_t> plan = planRound();
+      HORING_TRY(nodes_.limitWaits(end_));
+      HORING_TRY(nodes_.broadcast(plan));
+      const double slot_s = plan.back() * 1e-6;
+      if (slot_s <= 0) return {};
+      Sent mine{plan[static_cast<size_t>(nodes_.self())], {}};
+      if (mine.partner >= 0) {
+        HORING_ASSIGN(mine.reading, meter.measure(mine.partner, slot_s));
+      }
+      HORING_ASSIGN(const std::vector<char> all, nodes_.gather(&mine, sizeof mine));
+      note(all);
+    }
+  }
+
+ private:
+  double elapsed() const {
+    return std::chrono::duration<double>(RoundsClock::now() - options_.start).count();
+  }
+  // Partners, and the time of a direction in microseconds; 0: the end. Node 0 decides.
+  std::vector<int32_t> planRound() {
+    std::vector<int32_t> plan(static_cast<size_t>(nodes_.count()) + 1, 0);
+    if (nodes_.self() != 0) return plan;
+    const int usual = rounds_.planned() + kMostConfirmingRounds;
+    const double slot_s =
+        std::clamp(kMeasuringShare * time_s_ / (2.5 * usual), kLeastSlotSeconds, kMostSlotSeconds);
+    const bool out_of_time = elapsed() + 3 * slot_s > until_s_;
+    const bool is_judged = !options_.soak && done_.rounds >= rounds_.planned();
+    if (out_of_time || is_judged) done_.verdict = diagnose(done_.figures);
+    if (out_of_time && done_.rounds < rounds_.planned())
+      done_.cut_short = formatString("the time was too short: %d of %d rounds are done (%s)", done_.rounds,
+                                     rounds_.planned(), options_.soak ? "--soak" : "--time");
+    if (out_of_time) return plan;
+    const std::optional<Matching> partner =
+        options_.soak ? rounds_.next(done_.rounds) : rounds_.after(done_.rounds, done_.verdict);
+    if (!partner) return plan;
+    std::copy(partner->begin(), partner->end(), plan.begin());
+    plan.back() = static_cast<int32_t>(slot_s * 1e6);
+    return plan;
+  }
+
+  void note(const std::vector<char>& all) {
+    const auto of_node = [&](int node) {
+      Sent sent{};
+      std::memcpy(&sent, all.data() + static_cast<size_t>(node) * sizeof sent, sizeof sent);
+      return sent;
+    };
+    for (int to = 0; to < nodes_.count(); ++to) {
+      const auto [from, reading] = of_node(to);
+      if (from < 0 || from >= nodes_.count() || of_node(from).partner != to) continue;
+      if (!std::isfinite(reading.bytes_per_s) || !std::isfinite(reading.latency_s)) continue;
+      const TcpSegments sent = of_node(from).reading.sent;
+      done_.figures.samples.push_back({from, to, reading.bytes_per_s, reading.latency_s, reading.wrong_bytes,
+                                       reading.bytes, done_.rounds, sent.sent, sent.resent});
+    }
+    ++done_.rounds;
+    const int planned = rounds_.planned();
+    if (nodes_.self() == 0)
+      progress_(options_.soak
+                    ? formatString("round %d, %.0f of %.0f s", done_.rounds, elapsed(), options_.time_s)
+                : done_.rounds <= planned ? formatString("round %d of %d", done_.rounds, planned)
+                                          : formatString("%d more to be sure", done_.rounds - planned));
+  }
+
+  Nodes& nodes_;
+  const SessionOptions& options_;
+  const double until_s_, time_s_;  // since the start, and for these rounds
+  const RoundsClock::time_point end_;
+  const Progress& progress_;
+  PairRounds& done_;
+  Rounds rounds_;
+};
+
+}  // namespace
+
+Status measurePairsOn(Nodes& nodes, const SessionOptions& options, double until_s,
+                      RoundsClock::time_point end, const Progress& progress, PairRounds& done) {
+  return Measuring(nodes, options, until_s, end, progress, done).run();
+}
+
+}  // namespace horing::check
