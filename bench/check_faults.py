@@ -18,10 +18,10 @@ Every node has an adapter of 200 Mbit/s. A fault is planted in one of them, or i
   memory                  a program that copies memory runs on a node, which all nodes of one machine feel
   nothing                 nothing
 A run is right if the verdict confirms what was planted and nothing else. Memory that all nodes share slows none of them more than others: then
-the right verdict names none. A node whose process stops may be named for whatever follows from that, and no other. Of an uplink that half of
-the nodes share, either half may be named. --halving finds one slow adapter as people do without the check: all_reduce_perf on halves of the
-nodes, then on halves of the slower half, and at last on each of two nodes with a good one; in turns with the check. Results are kept in --out, and a further call adds to them. Ends with a table. Needs what
-horing-run needs for emulated nodes, and tc. Python 3 and nothing else.
+the right verdict names none. A node whose process stops may be named for whatever follows from that, and no other. Of an uplink that half
+of the nodes share, either half may be named. --halving finds one slow adapter as people do without the check: all_reduce_perf on halves of
+the nodes, then on halves of the slower half, and at last on each of two nodes with a good one; in turns with the check. Results are kept in
+--out, and a further call adds to them. Ends with a table. Needs what horing-run needs for emulated nodes, and tc. Python 3 and nothing else.
 """
 import argparse
 import json
