@@ -107,9 +107,10 @@ TEST(HoringCheck, SoaksAsLongAsItIsToldAndComparesWithAnEarlierRun) {
   HORING_NEEDS_NODES();
   const TemporaryFolder folder;
   const std::string before = (folder.path() / "before.json").string();
-  const Outcome fast = checkNodes("400", {"--soak", "8s", "--json", before});
+  // At more than this, busy processors may be slower than the adapters, and the second run is hardly slower than the first.
+  const Outcome fast = checkNodes("200", {"--soak", "8s", "--json", before});
   EXPECT_TRUE(contains(fast.output, " compared byte by byte, 0 wrong; ")) << fast.output << fast.errors;
-  const Outcome slow = checkNodes("200", {"--baseline", before});
+  const Outcome slow = checkNodes("80", {"--baseline", before});
   EXPECT_EQ(slow.code, 1) << slow.output;
   EXPECT_TRUE(contains(slow.output, "  the median of all nodes is ")) << slow.output;
   const Outcome wrong = checkNodes("200", {"--baseline", "/nowhere"});
