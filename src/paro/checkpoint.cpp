@@ -144,16 +144,17 @@ std::vector<Piece> Client::pieces() const {
   for (size_t p = 0; p < list_.places.size(); ++p) {
     const horingParoPlace_t& place = list_.places[p];
     const Bucket& bucket = buckets_[static_cast<size_t>(place.bucket)];
-    const auto [first, count] = overlapOf({place.offset, place.count}, blockOf(bucket, horingParoByAll));
-    if (count == 0) continue;
+    const Range saved = overlapOf({place.offset, place.count}, blockOf(bucket, horingParoByAll));
+    if (saved.count == 0) continue;
     const auto add = [&](uint32_t kind, const Memory& memory, horingParoPartition_t kept,
                          horingDataType_t type) {
       const Section section{.param = p,
-                            .first = first - place.offset,
-                            .count = count,
+                            .first = saved.first - place.offset,
+                            .count = saved.count,
                             .kind = kind,
                             .type = static_cast<uint32_t>(type)};
-      pieces.push_back({section, memory.data() + (first - blockOf(bucket, kept).first) * bytesOf(type)});
+      pieces.push_back(
+          {section, memory.data() + (saved.first - blockOf(bucket, kept).first) * bytesOf(type)});
     };
     if (!bucket.layout.trainable) {
       add(kFrozen, bucket.params, row_->params, bucket.layout.type);
