@@ -50,13 +50,13 @@ class Simulation {
   void advance(int32_t lane_id);
   void enterStep(LaneState& state) const;
   bool isDone(const LaneState& waiting, const LaneState& other, int32_t step) const;
-  Obstacle findObstacle(int32_t lane_id);
+  LaneObstacle findObstacle(int32_t lane_id);
   bool lacksMessage(int32_t lane_id, int32_t wire_id);
   bool lacksSlot(int32_t lane_id, int32_t wire_id);
   Cause causeOf(const LaneState& state);
   void begin(int32_t lane_id);
   Picoseconds costOfSlice(int32_t lane_id) const;
-  void queueJob(int32_t rank, const RankState::Job& job);
+  void queueJob(int32_t rank, const RankWork::Job& job);
   void passCoresOn();
   Picoseconds costOfWaking(int32_t rank) const;
   void finish(int32_t lane_id);
@@ -82,7 +82,7 @@ class Simulation {
   std::vector<LaneState> lanes_;
   std::vector<StepCost> step_costs_;  // by lane and StepCursor::written()
   std::vector<size_t> first_step_cost_;
-  std::vector<RankState> ranks_;
+  std::vector<RankWork> ranks_;
   const bool takes_turns_;
   CoreTurns turns_;
   std::vector<int32_t> finished_;  // ranks that may have become idle
@@ -228,7 +228,7 @@ void Simulation::endJobs() {
       onLeft(pipe);
       continue;
     }
-    RankState& rank = ranks_[static_cast<size_t>(machine_.rankOfCore(pipe))];
+    RankWork& rank = ranks_[static_cast<size_t>(machine_.rankOfCore(pipe))];
     const int32_t id = rank.jobs.front().lane_id;
     rank.jobs.pop();
     finish(id);
@@ -246,8 +246,8 @@ void Simulation::runLane(int32_t lane_id) {
       advance(lane_id);
       continue;
     }
-    const Obstacle obstacle = findObstacle(lane_id);
-    if (obstacle.kind != Obstacle::Kind::kNothing) {
+    const LaneObstacle obstacle = findObstacle(lane_id);
+    if (obstacle.kind != LaneObstacle::Kind::kNothing) {
       state.obstacle = obstacle;
       return;
     }
@@ -291,24 +291,24 @@ bool Simulation::isDone(const LaneState& waiting, const LaneState& other, int32_
   return step < at || (step == at && slice < other.slice);
 }
 
-Obstacle Simulation::findObstacle(int32_t lane_id) {
+LaneObstacle Simulation::findObstacle(int32_t lane_id) {
   const LaneState& state = lane(lane_id);
   const Step& step = state.cursor.step();
   const int32_t first = network_.laneId(network_.positionOf(lane_id), 0);
   if (step.wait.lane >= 0 && !isDone(state, lane(first + step.wait.lane), state.cursor.waitStep()))
-    return {Obstacle::Kind::kWait};
+    return {LaneObstacle::Kind::kWait};
   const StepWires& wires = wiresOf(lane_id);
   for (int32_t i = 0; i < wires.recvs; ++i)
     if (const int32_t id = network_.wireAt(wires.first_recv + i); lacksMessage(lane_id, id))
-      return {Obstacle::Kind::kMessage, id};
+      return {LaneObstacle::Kind::kMessage, id};
   for (const Source& source : step.sources)
     if (source.kind == Source::Kind::kScratch && scratch(lane_id, source.index).ready == 0)
-      return {Obstacle::Kind::kScratch};
+      return {LaneObstacle::Kind::kScratch};
   if (step.keep.kind == Keep::Kind::kScratch && scratch(lane_id, step.keep.index).used >= scratch_slices_)
-    return {Obstacle::Kind::kScratch};
+    return {LaneObstacle::Kind::kScratch};
   for (int32_t i = 0; i < wires.sends; ++i)
     if (const int32_t id = network_.wireAt(wires.first_send + i); lacksSlot(lane_id, id))
-      return {Obstacle::Kind::kSlot, id};
+      return {LaneObstacle::Kind::kSlot, id};
   return {};
 }
 
@@ -335,14 +335,14 @@ bool Simulation::lacksSlot(int32_t lane_id, int32_t wire_id) {
 
 Cause Simulation::causeOf(const LaneState& state) {
   switch (state.obstacle.kind) {
-    case Obstacle::Kind::kNothing:
+    case LaneObstacle::Kind::kNothing:
       break;
-    case Obstacle::Kind::kWait:
-    case Obstacle::Kind::kScratch:
+    case LaneObstacle::Kind::kWait:
+    case LaneObstacle::Kind::kScratch:
       return {Cause::Kind::kWait, state.woken_by};
-    case Obstacle::Kind::kMessage:
+    case LaneObstacle::Kind::kMessage:
       return {Cause::Kind::kMessage, coming_.front(wire(state.obstacle.wire).arriving).record};
-    case Obstacle::Kind::kSlot:
+    case LaneObstacle::Kind::kSlot:
       return {Cause::Kind::kSlot, wire(state.obstacle.wire).freed_by};
   }
   if (state.last_record == kNoRecord) return {};
@@ -372,15 +372,15 @@ void Simulation::begin(int32_t lane_id) {
     if (to.starts) cost += to.start;
   }
   const int32_t rank = network_.positionOf(lane_id);
-  const RankState& own = ranks_[static_cast<size_t>(rank)];
+  const RankWork& own = ranks_[static_cast<size_t>(rank)];
   const Picoseconds waking = takes_turns_ || !own.jobs.empty() ? 0 : costOfWaking(rank);
   if (cost + waking == 0 && (!takes_turns_ || own.has_core)) return finish(lane_id);
   state.busy = true;
   queueJob(rank, {lane_id, cost + waking});
 }
 
-void Simulation::queueJob(int32_t rank, const RankState::Job& job) {
-  RankState& state = ranks_[static_cast<size_t>(rank)];
+void Simulation::queueJob(int32_t rank, const RankWork::Job& job) {
+  RankWork& state = ranks_[static_cast<size_t>(rank)];
   state.jobs.push(job);
   if (!takes_turns_ || state.has_core)
     return pipes_.push(machine_.pipeOfCore(rank), static_cast<double>(job.cost));
@@ -390,17 +390,17 @@ void Simulation::queueJob(int32_t rank, const RankState::Job& job) {
 // Passes cores from idle ranks to the ranks whose turn has come, which begin all their work.
 void Simulation::passCoresOn() {
   for (const int32_t rank : finished_) {
-    RankState& state = ranks_[static_cast<size_t>(rank)];
+    RankWork& state = ranks_[static_cast<size_t>(rank)];
     if (!state.has_core || !state.jobs.empty()) continue;
     state.has_core = false;
     turns_.end(rank, now_);
   }
   finished_.clear();
   for (int32_t rank = turns_.pop(now_); rank >= 0; rank = turns_.pop(now_)) {
-    RankState& state = ranks_[static_cast<size_t>(rank)];
+    RankWork& state = ranks_[static_cast<size_t>(rank)];
     state.has_core = true;
     for (size_t left = state.jobs.size(); left > 0; --left) {
-      const RankState::Job job = state.jobs.front();
+      const RankWork::Job job = state.jobs.front();
       state.jobs.pop();
       state.jobs.push(job);
       pipes_.push(machine_.pipeOfCore(rank), static_cast<double>(job.cost));
@@ -469,7 +469,7 @@ void Simulation::sendCredit(const Credit& credit) {
   WireState& of = wire(credit.wire);
   coming_.push(of.returning, {.at = now_ + of.latency, .record = credit.record});
   const int32_t sender = network_.wires()[static_cast<size_t>(credit.wire)].from_lane;
-  if (sender >= 0 && lane(sender).obstacle == Obstacle{Obstacle::Kind::kSlot, credit.wire})
+  if (sender >= 0 && lane(sender).obstacle == LaneObstacle{LaneObstacle::Kind::kSlot, credit.wire})
     wakeAt(sender, now_ + of.latency);
 }
 
@@ -499,7 +499,7 @@ void Simulation::onLeft(int32_t wire_id) {
     kept.arrived = message.at;
   }
   const int32_t receiver = network_.wires()[static_cast<size_t>(wire_id)].to_lane;
-  if (receiver >= 0 && lane(receiver).obstacle == Obstacle{Obstacle::Kind::kMessage, wire_id})
+  if (receiver >= 0 && lane(receiver).obstacle == LaneObstacle{LaneObstacle::Kind::kMessage, wire_id})
     wakeAt(receiver, message.at);
 }
 
@@ -508,8 +508,9 @@ void Simulation::tellRank(int32_t lane_id, int32_t record) {
   const int32_t first = network_.laneId(network_.positionOf(lane_id), 0);
   for (int32_t other = first; other < first + network_.lanesOfRank(); ++other) {
     LaneState& state = lane(other);
-    const Obstacle::Kind kind = state.obstacle.kind;
-    if (other == lane_id || (kind != Obstacle::Kind::kWait && kind != Obstacle::Kind::kScratch)) continue;
+    const LaneObstacle::Kind kind = state.obstacle.kind;
+    if (other == lane_id || (kind != LaneObstacle::Kind::kWait && kind != LaneObstacle::Kind::kScratch))
+      continue;
     state.woken_by = record;
     wake(other);
   }
@@ -520,7 +521,7 @@ Status Simulation::stuck() {
     const LaneState& state = lane(id);
     if (state.done) continue;
     static constexpr const char* kWhat[] = {"nothing", "another lane", "scratch", "a message", "a free slot"};
-    const Obstacle& found = state.obstacle;
+    const LaneObstacle& found = state.obstacle;
     const std::string peer =
         found.wire < 0
             ? ""

@@ -46,11 +46,11 @@ struct ScratchState {
 };
 
 // The reason why a lane cannot begin its slice.
-struct Obstacle {
+struct LaneObstacle {
   enum class Kind : uint8_t { kNothing, kWait, kScratch, kMessage, kSlot };
   Kind kind = Kind::kNothing;
   int32_t wire = -1;
-  bool operator==(const Obstacle&) const = default;
+  bool operator==(const LaneObstacle&) const = default;
 };
 
 struct LaneState {
@@ -63,7 +63,7 @@ struct LaneState {
   bool queued = false;
   bool busy = false;  // its slice is on the core
   bool done = false;
-  Obstacle obstacle;
+  LaneObstacle obstacle;
   size_t bytes = 0;  // of the slice on the core
   Picoseconds ready = 0;
   Cause cause;
@@ -72,7 +72,7 @@ struct LaneState {
 };
 
 // A rank's work for its core.
-struct RankState {
+struct RankWork {
   struct Job {
     int32_t lane_id;
     Picoseconds cost;

@@ -1,4 +1,4 @@
-"""Fails when an include breaks the layer diagram, a folder lacks its README.md, or wrapping has run comments into one.
+"""Fails when an include breaks the layer diagram, a folder lacks its README.md, two types have one name, or wrapping has run comments into one.
 
 usage: check_layers.py REPOSITORY_ROOT       the rules are in rules.py
 """
@@ -10,6 +10,8 @@ import sys
 import rules
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+NAMESPACE = re.compile(r"^(?:(namespace(?: [\w:]+)?) \{|\}  // (namespace(?: [\w:]+)?)$)")
+TYPE = re.compile(r"^(?:struct|class|union)(?: alignas\(\w+\))? (\w+)(?: final)?(?: :[^:;]*)? \{")
 MERGED_COMMENT = re.compile(r"^\s*//+\s+//")
 SOURCES = {".h", ".hpp", ".cpp", ".c", ".cc", ".cuh", ".cu", ".inc"}
 TREES = ["src", "bench", "tools", "tests", "include"]
@@ -188,6 +190,32 @@ def check_folders(root, problems):
             problems.append(f"{name}: no README.md")
 
 
+def types_of(lines):
+    """(line number, name with its namespaces) of each type that the linker may merge with another of that name."""
+    spaces = []
+    for number, line in enumerate(lines, 1):
+        if match := NAMESPACE.match(line):
+            if match.group(1):
+                spaces.append(match.group(1))
+            elif spaces:
+                spaces.pop()
+        elif (match := TYPE.match(line)) and "namespace" not in spaces:
+            yield number, "::".join([space.split()[1] for space in spaces] + [match.group(1)])
+
+
+def check_types(root, problems):
+    """A library has one type of a name: of two, the linker would keep the functions of one."""
+    first = {}
+    for path in source_files(root):
+        file = path.relative_to(root)
+        if file.parts[0] != "src" or file.parts[1] == "nccl":  # a library of its own
+            continue
+        for number, name in types_of(path.read_text(errors="replace").splitlines()):
+            other = first.setdefault(name, f"{file}:{number}")
+            if other != f"{file}:{number}":
+                problems.append(f"{file}:{number}: {name} is also a type of {other}: rename one")
+
+
 def check_names(root, problems):
     for folder in sorted((root / "src").iterdir()):
         if folder.is_dir() and not layer_of(folder.name):
@@ -217,6 +245,7 @@ def check(root, grants_are_needed=False):
             check_include(file, number, target, problems)
     check_cycles(edges, problems)
     check_folders(root, problems)
+    check_types(root, problems)
     if grants_are_needed:
         problems += unused_grants(edges)
     return problems

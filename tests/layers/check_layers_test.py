@@ -107,6 +107,17 @@ class CheckLayers(unittest.TestCase):
         self.write("src/base/heads.cpp", "// ---- One ----\n//\n// http://two\n  // // ---- Three ---- // text\n")
         self.assert_one_problem("src/base/heads.cpp:4", "comment")
 
+    def test_refuses_two_types_of_one_name(self):
+        self.write("src/base/one.h", "namespace horing {\n\nstruct State {\n};\n\n}  // namespace horing\n")
+        self.write("src/schedule/two.h", "namespace horing {\nclass State final : public Base {\n};\n}  // namespace horing\n")
+        self.assert_one_problem("src/schedule/two.h:2", "horing::State", "src/base/one.h:3")
+
+    def test_accepts_types_that_no_linker_confuses(self):
+        self.write("src/base/one.h", "namespace horing {\nstruct State;\nstruct State {\n  struct Part {\n  };\n};\n}  // namespace horing\n")
+        self.write("src/base/two.h", "namespace horing::verbs {\nstruct State {\n};\n}  // namespace horing::verbs\n")
+        self.write("src/base/three.cpp", "namespace horing {\nnamespace {\nstruct State {\n};\n}  // namespace\n}  // namespace horing\n")
+        self.assertEqual(check_layers.check(self.root), [])
+
     def test_refuses_to_read_a_number_by_locale(self):
         self.write("src/base/bad.cpp", "\ndouble a = std::strtod(text, nullptr);\n")
         self.assert_one_problem("src/base/bad.cpp:2", "base/number.h")
