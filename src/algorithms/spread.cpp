@@ -1,5 +1,5 @@
-// Member y of group r owns some pieces of its group's part (rails.h). So a rank's schedule for groups of different sizes is the schedule
-// for groups that are all as large as its own, with three changes:
+// Member y of group r owns some pieces of its group's part (schedule/rails.h). So a rank's schedule for groups of different sizes is the
+// schedule for groups that are all as large as its own, with three changes:
 //
 //   chunks   chunk (r, y) becomes the pieces (r, p) that member y of its own group owns;
 //   peers    inside the group unchanged; in another group the rank that owns the piece;

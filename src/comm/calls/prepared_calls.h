@@ -18,9 +18,11 @@ namespace horing {
 struct PreparedCall {
   CallSpec spec;
   BufferRules rules;
+  // The algorithm that sends over links.
   const Selection* over_links = nullptr;
   // The algorithms for buffers that all peers can access; empty: the ranks do not ask each other whether they can.
   std::span<const Selection> shared;
+  // May begin before it is recorded, if `planned` is there and no peers are asked (Communicator::runOne).
   bool is_tiny = false;
   // The operation of `over_links`; null: no such call has run over links yet.
   PlannedOperation* planned = nullptr;

@@ -89,10 +89,10 @@ class Guard {
   template <typename Look>
   void lookBetweenCalls(const Look& look);
 
-  // Runs `body(Deadline)` as a recorded and timed call; an error sticks. A tiny call has begun already and does not read the clock at its
-  // end: `looked_ns` is the time at which the progress loop last read it.
+  // Runs `body(Deadline)` as a recorded and timed call; an error sticks. `looked_ns` is the time at which the progress loop last read the
+  // clock. A call that `has_begun` is so short that this counts as its end, without reading the clock again.
   template <typename Body>
-  Status recorded(FlightRecord record, int64_t timeout_ms, int64_t* looked_ns, bool is_tiny,
+  Status recorded(FlightRecord record, int64_t timeout_ms, int64_t* looked_ns, bool has_begun,
                   const Body& body);
 
   Watchdog& watchdog() { return watchdog_; }
@@ -129,14 +129,14 @@ void Guard::lookBetweenCalls(const Look& look) {
 }
 
 template <typename Body>
-Status Guard::recorded(FlightRecord record, int64_t timeout_ms, int64_t* looked_ns, bool is_tiny,
+Status Guard::recorded(FlightRecord record, int64_t timeout_ms, int64_t* looked_ns, bool has_begun,
                        const Body& body) {
   record.begun_ns = *looked_ns = parts_.clock.nowNs();
   FlightRecorder& recorder = calls().recorder();
   recorder.begin(record);
   const Status status =
       withoutExceptions([&] { return body(Deadline::at(parts_.clock, record.begun_ns, timeout_ms)); });
-  const int64_t ended_ns = is_tiny ? *looked_ns : parts_.clock.nowNs();
+  const int64_t ended_ns = has_begun ? *looked_ns : parts_.clock.nowNs();
   recorder.end(record.sequence, ended_ns, status.ok() ? Outcome::kDone : Outcome::kFailed);
   if (Timeline* const timeline = parts_.records.timeline()) timeline->call(*recorder.find(record.sequence));
   return status.ok() ? status : fail(status);

@@ -21,7 +21,7 @@ class Background {
 
   // Any thread, once. The source must outlive the operations.
   void setSource(MessageSource& source) { source_.store(&source, std::memory_order_release); }
-  // Costs next to nothing.
+  // Whether poll() may have something to move. Costs next to nothing.
   bool mayHaveAny() const {
     return source_.load(std::memory_order_relaxed) != nullptr || parts_.messages.listens();
   }

@@ -32,7 +32,7 @@ class Progress {
     Timeline* timeline;                      // null: no timeline
     const std::atomic<int64_t>& timeout_ms;  // of an operation
   };
-  // `tagged`: what the messages with tags are, once there are some.
+  // `tagged`: what messages with tags need, once there are some.
   Progress(const Parts& parts, const TaggedExchange::Parts& tagged, WaitPolicy policy);
 
   // Polls until the operation is done. What ends it early: its own status, the transports, news, its deadline.
@@ -41,7 +41,7 @@ class Progress {
   Status driveMessages();
   // Any thread, once: sets the source of messages with tags, which progress beside other operations. It must outlive these.
   void setMessages(MessageSource& source) { background_.setSource(source); }
-  // As Guard::news(); stops to wait for a rendezvous that has closed.
+  // As Guard::news().
   Status lookAround();
   // Between calls no thread drives the transports, so lost messages are not sent again and broken connections are not
   // re-established, nor are puts taken. A rank that is asked because other ranks wait does that here. True: puts were arriving.
@@ -66,7 +66,7 @@ class Progress {
   std::vector<size_t> transport_places_;  // in the waiter, by transport
   int64_t looked_ns_ = 0;
   int64_t counted_ns_ = 0;  // until when waits are counted
-  int64_t mended_ns_ = 0;   // when a link was last seen being made again
+  int64_t mended_ns_ = 0;   // when a link was last seen being re-established
 };
 
 }  // namespace horing

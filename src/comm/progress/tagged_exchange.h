@@ -50,9 +50,9 @@ class TaggedExchange final : public Driven {
   size_t laneCount() const override { return 0; }
   int32_t laneStep(size_t) const override { return -1; }
 
-  // That it uses; they grow while it is driven.
+  // Bits of the transports that it uses; more are added while it is driven.
   uint32_t transports() const { return transports_; }
-  // The first of the calls that are under way.
+  // The earliest of the calls that are under way.
   Deadline deadline() const;
 
  private:

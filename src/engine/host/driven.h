@@ -9,7 +9,7 @@
 
 namespace horing {
 
-// Chunks and messages of at least this size are sent from lent memory (transport.h) without a copy.
+// Chunks and messages of at least this size are sent from lent memory (transport/lent_memory.h) without a copy.
 inline constexpr size_t kInPlaceBytes = 65536;
 
 // How to wait for the next event.

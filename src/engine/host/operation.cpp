@@ -13,7 +13,7 @@ namespace horing {
 namespace {
 
 // Smaller vectors keep the slots of the operation before: telling the senders would take longer than it saves.
-constexpr size_t kTinyBytes = 8 << 10;
+constexpr size_t kLeastToRoam = 8 << 10;
 
 // Bytes of the output, for a layout with blocks of one size.
 size_t outputBytes(const Schedule& schedule, const Layout& layout, size_t element_bytes) {
@@ -85,7 +85,7 @@ void HostOperation::layOut() {
 
 HostOperation::Roaming HostOperation::roaming() const {
   const size_t vector_bytes = layout_.allChunks() * element_bytes_;
-  if (vector_bytes < kTinyBytes) return Roaming::kAsBefore;
+  if (vector_bytes < kLeastToRoam) return Roaming::kAsBefore;
   // The whole vector moves twice.
   const bool moves_twice = plan_.schedule().collective == Collective::kAllReduce;
   return (moves_twice ? 2 : 1) * vector_bytes <= plan_.settings().roam_bytes ? Roaming::kAll : Roaming::kFew;

@@ -215,7 +215,7 @@ class HostOperation final : public Driven {
   bool input_lasts_ = false;
   InPlace in_place_ = InPlace::kNothing;
   Roaming roaming_ = Roaming::kAsBefore;
-  bool settled_ = true;
+  bool settled_ = true;  // Plan::settle() has succeeded, or the call needs it not
 };
 
 }  // namespace horing

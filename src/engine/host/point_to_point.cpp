@@ -78,14 +78,14 @@ void PointToPoint::join(std::span<const Transfer> transfers, uint64_t ticket) {
 }
 
 uint64_t PointToPoint::takeFinished() {
-  const auto found = std::find_if(through_.begin(), through_.end(), [&](uint64_t number) {
+  const auto found = std::find_if(completed_.begin(), completed_.end(), [&](uint64_t number) {
     const std::vector<Sender*>& senders = tickets_.at(number).senders;
     return std::all_of(senders.begin(), senders.end(),
                        [](const Sender* sender) { return sender->flushed(); });
   });
-  if (found == through_.end()) return 0;
+  if (found == completed_.end()) return 0;
   const uint64_t number = *found;
-  through_.erase(found);
+  completed_.erase(found);
   tickets_.erase(number);
   return number;
 }
@@ -106,7 +106,7 @@ void PointToPoint::receiveWithTag(const Transfer& receive) {
   if (!received.ok()) {
     status_ = received.status();
   } else if (received.value()) {
-    noteThrough({}, receive);
+    noteComplete({}, receive);
   }
 }
 
@@ -374,16 +374,16 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
   flow.offset = 0;
   flow.stage = Stage::kHeader;
   if (transfer.target && !sends(flow)) return noteSignal(flow.peer, transfer.signal);
-  if (!transfer.tag || sends(flow)) return noteThrough(flow, transfer);
-  if (const std::optional<Transfer> receive = inbox_.complete(transfer)) noteThrough(flow, *receive);
+  if (!transfer.tag || sends(flow)) return noteComplete(flow, transfer);
+  if (const std::optional<Transfer> receive = inbox_.complete(transfer)) noteComplete(flow, *receive);
 }
 
-void PointToPoint::noteThrough(const Flow& flow, const Transfer& transfer) {
+void PointToPoint::noteComplete(const Flow& flow, const Transfer& transfer) {
   --open_;
   if (transfer.ticket == 0) return;
   Ticket& ticket = tickets_.at(transfer.ticket);
   if (flow.send) ticket.senders.push_back(flow.send.sender);
-  if (--ticket.open == 0) through_.push_back(transfer.ticket);
+  if (--ticket.open == 0) completed_.push_back(transfer.ticket);
 }
 
 void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {
@@ -492,7 +492,7 @@ std::string PointToPoint::describe() const {
   }
   for (const std::string& waiting : {inbox_.describe(), signals_.describe()})
     if (!waiting.empty()) text += (text.empty() ? "" : "; ") + waiting;
-  return text.empty() ? "all messages are through; some are not handed over yet" : text;
+  return text.empty() ? "all messages are complete; some are not handed over yet" : text;
 }
 
 uint64_t PointToPoint::memoryBytes() const {

@@ -161,7 +161,7 @@ class PointToPoint final : public Driven {
   bool settleCopies(Flow& flow);
   void fail(const Flow& flow, const Status& copied);
   void passOn(Flow& flow, size_t bytes);
-  void noteThrough(const Flow& flow, const Transfer& transfer);
+  void noteComplete(const Flow& flow, const Transfer& transfer);
   void rejectMessage(const Flow& flow, const Message& message);
 
   int rank_;
@@ -175,7 +175,7 @@ class PointToPoint final : public Driven {
   Signals signals_;
   bool listens_ = false;
   std::map<uint64_t, Ticket> tickets_;
-  std::vector<uint64_t> through_;       // completed calls whose tickets were not taken yet
+  std::vector<uint64_t> completed_;     // completed calls whose tickets were not taken yet
   std::vector<MemoryCopier*> copiers_;  // of this group's transfers, each once
   size_t open_ = 0;                     // messages that are not complete
   bool settled_ = true;

@@ -45,7 +45,7 @@ void PointToPoint::addOneSided(const Transfer& transfer) {
   listen({&transfer.peer, 1});
   if (transfer.signals > 0) {
     signals_.post(transfer);
-    if (const auto served = signals_.takeServed(transfer.peer, transfer.signal)) noteThrough({}, *served);
+    if (const auto served = signals_.takeServed(transfer.peer, transfer.signal)) noteComplete({}, *served);
     return;
   }
   if (transfer.peer != rank_) return flowOf(transfer.peer, transfer.direction).transfers.push_back(transfer);
@@ -55,7 +55,7 @@ void PointToPoint::addOneSided(const Transfer& transfer) {
     return;
   }
   if (transfer.bytes > 0) std::memmove(place, transfer.input, transfer.bytes);
-  noteThrough({}, transfer);
+  noteComplete({}, transfer);
   noteSignal(rank_, transfer.signal);
 }
 
@@ -107,7 +107,7 @@ Status PointToPoint::refuseSignal(int from, uint64_t signal) const {
 
 void PointToPoint::noteSignal(int from, uint32_t signal) {
   signals_.arrive(from, signal);
-  while (const auto served = signals_.takeServed(from, signal)) noteThrough({}, *served);
+  while (const auto served = signals_.takeServed(from, signal)) noteComplete({}, *served);
 }
 
 }  // namespace horing
