@@ -66,9 +66,10 @@ HEADER = """\
 collective       MiB       ms   [min    max]  x wire    x wire      ms  x own   measured  theory   bytes x
 """
 LEGEND = """\
-Times are medians, of the slowest rank. x wire: over what the links need at their nominal rate for the bytes that no
-algorithm can avoid. raw: a plain TCP stream in both directions of the same links. x own: over the same for a flat
-ring, which moves more. bytes x: what crossed the busiest link, headers included, over the same bound.
+Times are medians, of the slowest rank; other work on this machine makes them longer. x wire: over what the links need
+at their nominal rate for the bytes that no algorithm can avoid. raw: a plain TCP stream in both directions of the same
+links. x own: over the same for a flat ring, which moves more. bytes x: what crossed the busiest link, headers included,
+over the same bound.
 """
 
 
