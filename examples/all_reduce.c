@@ -14,7 +14,11 @@ int main(void) {
   horingCommUserRank(comm, &rank);
   horingCommCount(comm, &ranks);
   given = (float)(rank + 1);
-  if (horingAllReduce(&given, &sum, 1, horingFloat, horingSum, comm, NULL) != horingSuccess) return 2;
+  if (horingAllReduce(&given, &sum, 1, horingFloat, horingSum, comm, NULL) != horingSuccess) {
+    fprintf(stderr, "%s\n", horingGetLastError(comm));
+    horingCommAbort(comm);
+    return 2;
+  }
   printf("sum %g\n", sum);
   horingCommDestroy(comm);
   return sum == (float)(ranks * (ranks + 1) / 2) ? 0 : 3;

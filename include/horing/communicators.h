@@ -18,9 +18,9 @@ HORING_API horingResult_t horingGetVersion(int* version);
  * thread. */
 HORING_API const char* horingGetErrorString(horingResult_t result);
 
-/* The text of the latest error: of this communicator or, with NULL, of the calling thread's latest failed
- * call. "" if there was none. Never NULL; owned by the library, valid until the calling thread calls this
- * again. Any thread, any time. */
+/* The text of the latest error: of this communicator or, with NULL, of the calling thread's latest failed call. It
+ * begins with the sentence of horingGetErrorString. "" if there was none. Never NULL; owned by the library, valid until
+ * the calling thread calls this again. Any thread, any time. */
 HORING_API const char* horingGetLastError(horingComm_t comm);
 
 /* Extension. Sets the default of the environment variable `name` (horing-info lists all variables) for this process:
