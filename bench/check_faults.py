@@ -212,11 +212,12 @@ def main():
             says = found(verdict)
             one = {"nodes": arguments.nodes, "fault": fault, "right": is_right(plan, verdict), "missed": sorted(map(str, plan.findings - says)),
                    "wrong": [] if is_right(plan, verdict) else sorted(map(str, says - plan.findings)) + list(map(str, verdict["uplinks"])),
-                   "seconds": verdict["seconds"], "least_loss": verdict["least_loss"]}
+                   "seconds": verdict["seconds"], "least_loss": verdict["least_loss"], "cut_short": verdict["cut_short"]}
             results.append(one)
             arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
             print(f"run {number + 1} of {arguments.runs}, {arguments.nodes} nodes, {fault}: "
-                  f"{'right' if one['right'] else 'NOT RIGHT'}; missed {one['missed']}, wrong {one['wrong']}", file=sys.stderr, flush=True)
+                  f"{'right' if one['right'] else 'NOT RIGHT'}; missed {one['missed']}, wrong {one['wrong']}"
+                  f"{', ended early: ' + one['cut_short'] if one['cut_short'] else ''}", file=sys.stderr, flush=True)
     print(table(results), end="")
     return 0 if all(one["right"] for one in results) else 1
 
