@@ -78,21 +78,22 @@ Result<Introduction> decode(std::span<const std::byte> bytes, int rank, int read
 
 }  // namespace
 
+// Numbers first, since a text that is too long loses its end.
 std::string settingsText(const CommunicatorOptions& options, uint64_t table_digest) {
   const Config& c = options.config;
   return formatString(
       "HORING_TESTS_WINDOW=%lld HORING_TESTS_SLOTS=%lld HORING_TESTS_SOCKET_SLOTS=%lld "
-      "HORING_SLICE_BYTES=%lld "
-      "HORING_ALGO=%s HORING_REPRODUCIBLE=%d HORING_TRANSPORTS=%s HORING_GPU_PATH=%s "
-      "HORING_TESTS_GPU_COPY_BYTES=%lld HORING_TESTS_GPU_PROXIES=%lld HORING_TESTS_SINGLE_COPY=%s "
+      "HORING_SLICE_BYTES=%lld config.numRmaSig=%d HORING_REPRODUCIBLE=%d "
+      "HORING_TESTS_GPU_COPY_BYTES=%lld HORING_TESTS_GPU_PROXIES=%lld "
+      "HORING_ALGO=%s HORING_TRANSPORTS=%s HORING_GPU_PATH=%s HORING_TESTS_SINGLE_COPY=%s "
       "HORING_SELECTION=%s(%016llx) "
-      "HORING_CALIBRATE=%s config.numRmaSig=%d",
+      "HORING_CALIBRATE=%s",
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
-      static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
-      c.reproducible, c.transports.c_str(), c.gpu_path.c_str(), static_cast<long long>(c.gpu_copy_bytes),
-      static_cast<long long>(c.gpu_proxies), c.single_copy.c_str(),
+      static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), options.signals,
+      c.reproducible, static_cast<long long>(c.gpu_copy_bytes), static_cast<long long>(c.gpu_proxies),
+      c.algorithm.c_str(), c.transports.c_str(), c.gpu_path.c_str(), c.single_copy.c_str(),
       c.selection == kSelectionAuto || c.selection == kSelectionByModel ? c.selection.c_str() : "",
-      static_cast<unsigned long long>(table_digest), calibrationKind(c), options.signals);
+      static_cast<unsigned long long>(table_digest), calibrationKind(c));
 }
 
 Placement::First firstOf(const CommunicatorOptions& options) {
