@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <string_view>
 
+#include "base/first_line.h"
 #include "topology/cpu_mask.h"
 
 namespace horing {
@@ -15,13 +15,6 @@ namespace {
 
 constexpr int kMaxCaches = 16;
 constexpr uint64_t kMaxCacheKib = uint64_t{64} << 20;
-
-std::string lineOf(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // Parses "32768K"; 0 for any other text.
 uint64_t bytesIn(std::string_view size) {
@@ -44,15 +37,15 @@ CpuCaches findCpuCaches(int cpu, const std::string& root) {
   for (int index = 0; index < kMaxCaches; ++index) {
     const std::string folder = root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index" +
                                std::to_string(index) + "/";
-    const std::string level = lineOf(folder + "level");
+    const std::string level = firstLine(folder + "level");
     if (level.empty()) break;
-    const uint64_t bytes = bytesIn(lineOf(folder + "size"));
-    if (bytes == 0 || lineOf(folder + "type") == "Instruction") continue;
+    const uint64_t bytes = bytesIn(firstLine(folder + "size"));
+    if (bytes == 0 || firstLine(folder + "type") == "Instruction") continue;
     if (level == "2") caches.second_level_bytes = bytes;
     if (level < last_level) continue;
     last_level = level;
     caches.last_level_bytes = bytes;
-    caches.last_level_cpus = cpusIn(lineOf(folder + "shared_cpu_map"));
+    caches.last_level_cpus = cpusIn(firstLine(folder + "shared_cpu_map"));
   }
   return caches;
 }

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 
+#include "base/first_line.h"
 #include "base/folder_entries.h"
 #include "topology/hwloc_handle.h"
 
@@ -35,14 +35,6 @@ Result<Machine> loadMachine(hwloc_topology_t topology) {
   const char* model = hwloc_obj_get_info_by_name(package ? package : root, "CPUModel");
   machine.cpu_model = model ? model : "";
   return machine;
-}
-
-// First line of a small sysfs file; empty if it cannot be read (speed of a link that is down: EINVAL).
-std::string firstLine(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 int64_t numberIn(const std::filesystem::path& path, int64_t fallback) {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
+#include "base/first_line.h"
+#include "base/folder_entries.h"
 #include "base/number.h"
 #include "base/status.h"
 
@@ -19,20 +20,6 @@ constexpr const char* kRdmaErrors[] = {"symbol_error",       "link_error_recover
                                        "link_downed",        "port_rcv_errors",
                                        "port_xmit_discards", "local_link_integrity_errors"};
 constexpr const char* kRdmaHardwareErrors[] = {"packet_seq_err", "out_of_sequence", "local_ack_timeout_err"};
-
-std::string firstLine(const fs::path& file) {
-  std::string line;
-  std::getline(std::ifstream(file), line);
-  return line;
-}
-
-std::vector<fs::path> entriesOf(const fs::path& folder) {
-  std::error_code none;
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder, none)) entries.push_back(entry.path());
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
 
 // "16.0 GT/s PCIe, 16 lanes"; empty if the device has no such link.
 std::string pcieOf(const fs::path& device) {
@@ -64,7 +51,7 @@ void addRdmaDevice(NodeFacts& facts, const fs::path& folder) {
   facts["kind of " + name] = firstLine(folder / "board_id");
   facts["driver of " + name] = driverOf(folder / "device");
   facts["PCIe of " + name] = pcieOf(folder / "device");
-  for (const fs::path& port : entriesOf(folder / "ports")) {
+  for (const fs::path& port : sortedEntries(folder / "ports")) {
     const std::string of_port = " of " + name + " port " + port.filename().string();
     facts["state" + of_port] = firstLine(port / "state");
     facts["rate" + of_port] = firstLine(port / "rate");
@@ -76,7 +63,7 @@ void addRdmaDevice(NodeFacts& facts, const fs::path& folder) {
 void addGpus(NodeFacts& facts, const fs::path& sys) {
   std::map<std::string, int> kinds, lanes;
   std::string driver;
-  for (const fs::path& device : entriesOf(sys / "bus/pci/devices")) {
+  for (const fs::path& device : sortedEntries(sys / "bus/pci/devices")) {
     const std::string kind = firstLine(device / "class");
     if (!kind.starts_with("0x0302") && !kind.starts_with("0x0300") && !kind.starts_with("0x1200")) continue;
     ++kinds[firstLine(device / "vendor") + ":" + firstLine(device / "device")];
@@ -98,7 +85,7 @@ void addGpus(NodeFacts& facts, const fs::path& sys) {
 
 void addMemory(NodeFacts& facts, const fs::path& sys) {
   int nodes = 0;
-  for (const fs::path& folder : entriesOf(sys / "devices/system/node"))
+  for (const fs::path& folder : sortedEntries(sys / "devices/system/node"))
     nodes += numberOf<int>(
                  folder.filename().string().substr(std::min<size_t>(4, folder.filename().string().size())))
                  ? 1
@@ -115,7 +102,8 @@ void count(ErrorCounters& counters, const fs::path& file, const std::string& nam
 
 void addDeviceFacts(NodeFacts& facts, const std::vector<std::string>& interfaces, const std::string& sys) {
   for (const std::string& name : interfaces) addInterface(facts, name, fs::path(sys) / "class/net" / name);
-  for (const fs::path& device : entriesOf(fs::path(sys) / "class/infiniband")) addRdmaDevice(facts, device);
+  for (const fs::path& device : sortedEntries(fs::path(sys) / "class/infiniband"))
+    addRdmaDevice(facts, device);
   addGpus(facts, sys);
   addMemory(facts, sys);
   std::erase_if(facts, [](const auto& fact) { return fact.second.empty(); });
@@ -129,8 +117,8 @@ ErrorCounters readErrorCounters(const std::vector<std::string>& interfaces, cons
       count(counters, folder / "statistics" / error, std::string(error) + " of " + name);
     count(counters, folder / "carrier_down_count", "carrier_down_count of " + name);
   }
-  for (const fs::path& device : entriesOf(fs::path(sys) / "class/infiniband"))
-    for (const fs::path& port : entriesOf(device / "ports")) {
+  for (const fs::path& device : sortedEntries(fs::path(sys) / "class/infiniband"))
+    for (const fs::path& port : sortedEntries(device / "ports")) {
       const std::string of_port = " of " + device.filename().string() + " port " + port.filename().string();
       for (const char* const error : kRdmaErrors) count(counters, port / "counters" / error, error + of_port);
       for (const char* const error : kRdmaHardwareErrors)

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/config.h"
+#include "base/first_line.h"
 #include "base/printable.h"
 #include "base/version.h"
 #include "horing/horing.h"
@@ -24,8 +25,7 @@ namespace {
 constexpr size_t kMostLetters = 100;
 
 std::string lineOf(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
+  std::string line = firstLine(path);
   std::replace(line.begin(), line.end(), '\t', ' ');
   return line;
 }

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "base/config.h"
+#include "base/first_line.h"
+#include "base/folder_entries.h"
 #include "horing_check/facts.h"
 #include "horing_check/nodes.h"
 #include "transport/socket/interfaces.h"
@@ -17,25 +18,19 @@ namespace {
 namespace fs = std::filesystem;
 
 bool isActive(const fs::path& device) {
-  std::error_code none;
-  for (const auto& port : fs::directory_iterator(device / "ports", none)) {
-    std::string state;
-    std::getline(std::ifstream(port.path() / "state"), state);
-    if (state.find("ACTIVE") != std::string::npos) return true;
-  }
-  return false;
+  return std::ranges::any_of(folderEntries(device / "ports"), [](const fs::path& port) {
+    return firstLine(port / "state").find("ACTIVE") != std::string::npos;
+  });
 }
 
 std::vector<std::string> rdmaDevices(const std::string& chosen) {
   std::vector<std::string> names;
   const Result<tcp::InterfaceSelection> selection = tcp::InterfaceSelection::parse(chosen);
   if (!selection.ok()) return names;
-  std::error_code none;
-  for (const auto& device : fs::directory_iterator("/sys/class/infiniband", none)) {
-    const std::string name = device.path().filename();
-    if ((chosen.empty() || selection.value().lists(name)) && isActive(device.path())) names.push_back(name);
+  for (const fs::path& device : sortedEntries("/sys/class/infiniband")) {
+    const std::string name = device.filename();
+    if ((chosen.empty() || selection.value().lists(name)) && isActive(device)) names.push_back(name);
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 
