@@ -206,6 +206,27 @@ class BlockingStreams {
   std::list<std::pair<horingComm_t, Stream>> streams_;  // a list, since streams are not movable
 };
 
+// Ranks of one communicator that must agree with each other on their kernels do so on a thread each.
+Status meetRanks(const std::vector<Pending*>& round) {
+  std::map<horingComm_t, std::vector<const Pending*>> meeting;
+  for (const Pending* const pending : round)
+    if (pending->command.on_gpu && (isForCuda(*pending) || isBlocking(*pending)) &&
+        pending->comm->queue->mustMeet(pending->command))
+      meeting[pending->comm].push_back(pending);
+  if (meeting.size() < 2) return {};
+  std::vector<std::pair<std::vector<const Pending*>, Status>> ranks;
+  for (auto& [comm, commands] : meeting)
+    ranks.emplace_back(std::move(commands), Status(Code::kSystemError, "no memory for a group"));
+  HORING_TRY(onThreads(static_cast<int>(ranks.size()), [&](int index) {
+    auto& [commands, status] = ranks[static_cast<size_t>(index)];
+    status = {};
+    for (const Pending* const pending : commands)
+      if (status.ok()) status = pending->comm->queue->meet(pending->command);
+  }));
+  for (const auto& [commands, status] : ranks) HORING_TRY(status);
+  return {};
+}
+
 // Adds to `staged` the commands on CUDA streams that kernels do not take.
 Status submit(Pending& pending, BlockingStreams& blocking, std::vector<Pending*>& staged) {
   if (isForCuda(pending)) {
@@ -263,9 +284,11 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   Status submitted;
   HORING_TRY(awaitRoom(commands));
   try {
-    for (const std::vector<Pending*>& round : inRounds(commands))
+    for (const std::vector<Pending*>& round : inRounds(commands)) {
+      if (submitted.ok()) submitted = meetRanks(round);
       for (Pending* const pending : round)
         if (submitted.ok()) submitted = submit(*pending, blocking, staged);
+    }
   } catch (...) {
     submitted = noMemory();
   }

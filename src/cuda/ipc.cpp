@@ -1,8 +1,41 @@
 #include "cuda/ipc.h"
 
-#include <utility>
+#include <map>
+#include <mutex>
+
+#include "base/per_process.h"
 
 namespace horing {
+
+struct SharedMemory::Allocation {
+  std::shared_ptr<const CudaDevice> device;
+  CudaAddress begin = 0;
+  std::shared_ptr<void> owner{};
+};
+
+// What ranks of this process share at the moment. Any thread.
+class SharedHere {
+ public:
+  using Allocation = std::shared_ptr<SharedMemory::Allocation>;
+  void add(const CudaIpcHandle& handle, Allocation allocation) {
+    const std::lock_guard lock(mutex_);
+    allocations_.insert_or_assign(handle, std::move(allocation));
+  }
+  void remove(const CudaIpcHandle& handle) {
+    const std::lock_guard lock(mutex_);
+    allocations_.erase(handle);
+  }
+  // Null: another process shares it, or nobody.
+  Allocation find(const CudaIpcHandle& handle) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = allocations_.find(handle);
+    return found == allocations_.end() ? nullptr : found->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<CudaIpcHandle, Allocation> allocations_;
+};
 
 namespace {
 
@@ -22,19 +55,30 @@ size_t allocatedBytes(const CudaApi& api, CudaAddress at) {
 
 }  // namespace
 
-Result<CudaIpcHandle> shareMemory(const CudaDevice& device, const std::byte* begin) {
-  const CudaApi& api = device.api();
+Result<std::unique_ptr<SharedMemory>> SharedMemory::make(std::shared_ptr<const CudaDevice> device,
+                                                         const std::byte* begin) {
+  const CudaApi& api = device->api();
   HORING_TRY(checkFunctions(api));
-  const CudaDevice::Current current(device);
+  const CudaDevice::Current current(*device);
   const CudaAddress at = reinterpret_cast<uintptr_t>(begin);
   // A handle names a whole allocation.
   if (allocatedBytes(api, at) == 0)
-    return makeStatus(Code::kUnhandledCudaError, "no allocation of GPU %d begins at %p", device.number(),
+    return makeStatus(Code::kUnhandledCudaError, "no allocation of GPU %d begins at %p", device->number(),
                       static_cast<const void*>(begin));
   CudaIpcHandle handle{};
   HORING_TRY(api.check(api.ipc_handle(&handle, at),
-                       formatString("sharing memory of GPU %d", device.number()).c_str()));
-  return handle;
+                       formatString("sharing memory of GPU %d", device->number()).c_str()));
+  auto allocation = std::make_shared<Allocation>(std::move(device), at);
+  perProcess<SharedHere>().add(handle, allocation);
+  return std::unique_ptr<SharedMemory>(new SharedMemory(handle, std::move(allocation)));
+}
+
+SharedMemory::~SharedMemory() {
+  perProcess<SharedHere>().remove(handle_);
+}
+
+void SharedMemory::keep(std::shared_ptr<void> owner) {
+  allocation_->owner = std::move(owner);
 }
 
 Result<std::unique_ptr<OpenedMemory>> OpenedMemory::open(std::shared_ptr<const CudaDevice> device,
@@ -42,18 +86,25 @@ Result<std::unique_ptr<OpenedMemory>> OpenedMemory::open(std::shared_ptr<const C
   const CudaApi& api = device->api();
   HORING_TRY(checkFunctions(api));
   const CudaDevice::Current current(*device);
+  auto of_this_process = perProcess<SharedHere>().find(handle);
   CudaAddress at = 0;
-  HORING_TRY(
-      api.check(api.ipc_open(&at, handle, kEnablePeerAccess),
-                formatString("opening memory of another process on GPU %d", device->number()).c_str()));
-  std::unique_ptr<OpenedMemory> opened(new OpenedMemory(std::move(device), at));
+  if (of_this_process) {
+    HORING_TRY(device->reach(*of_this_process->device));
+    at = of_this_process->begin;
+  } else {
+    HORING_TRY(
+        api.check(api.ipc_open(&at, handle, kEnablePeerAccess),
+                  formatString("opening memory of another process on GPU %d", device->number()).c_str()));
+  }
+  std::unique_ptr<OpenedMemory> opened(new OpenedMemory(std::move(device), at, std::move(of_this_process)));
   if (const size_t there = allocatedBytes(api, at); there < bytes)
-    return makeStatus(Code::kUnhandledCudaError, "another process shares %zu bytes of a GPU instead of %zu",
+    return makeStatus(Code::kUnhandledCudaError, "another rank shares %zu bytes of a GPU instead of %zu",
                       there, bytes);
   return opened;
 }
 
 OpenedMemory::~OpenedMemory() {
+  if (of_this_process_) return;
   const CudaDevice::Current current(*device_);
   device_->api().ipc_close(at_);
 }

@@ -1,19 +1,41 @@
 #pragma once
-// GPU memory shared with other processes of the node (CUDA IPC): one process shares an allocation, and others open it, each at its own
-// address.
+// GPU memory shared with other ranks of the node: one rank shares an allocation, and others open it by its handle, in another process at
+// an address of its own (CUDA IPC), in the same process at the same one, which the driver would refuse.
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "cuda/device.h"
 
 namespace horing {
 
-// The handle by which other processes open the allocation that begins at `begin`. An error says why they cannot.
-Result<CudaIpcHandle> shareMemory(const CudaDevice& device, const std::byte* begin);
+// An allocation that others may open. A resource: ranks of this process can open it only during its lifetime.
+class SharedMemory {
+ public:
+  // Of the allocation that begins at `begin`. An error says why others cannot open it.
+  static Result<std::unique_ptr<SharedMemory>> make(std::shared_ptr<const CudaDevice> device,
+                                                    const std::byte* begin);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
 
-// Memory shared by another process, for kernels and copies of one GPU of this process. A resource.
+  const CudaIpcHandle& handle() const { return handle_; }
+  // Keeps the memory's owner until this object is destroyed and no rank of this process has the memory open.
+  void keep(std::shared_ptr<void> owner);
+
+ private:
+  struct Allocation;  // of this process, shared by all that have it open
+  friend class OpenedMemory;
+  friend class SharedHere;
+  SharedMemory(const CudaIpcHandle& handle, std::shared_ptr<Allocation> allocation)
+      : handle_(handle), allocation_(std::move(allocation)) {}
+  const CudaIpcHandle handle_;
+  const std::shared_ptr<Allocation> allocation_;
+};
+
+// Memory shared by another rank, for kernels and copies of one GPU of this process. A resource.
 //
-// The driver's rule: the other process must not free the memory before this object is destroyed.
+// The driver's rule: the other rank must not free the memory before this object is destroyed.
 class OpenedMemory {
  public:
   // `handle` is untrusted. kUnhandledCudaError: it opens nothing, or less than `bytes`, or memory of a GPU without peer access.
@@ -26,10 +48,12 @@ class OpenedMemory {
   std::byte* begin() const { return reinterpret_cast<std::byte*>(at_); }
 
  private:
-  OpenedMemory(std::shared_ptr<const CudaDevice> device, CudaAddress at)
-      : device_(std::move(device)), at_(at) {}
+  OpenedMemory(std::shared_ptr<const CudaDevice> device, CudaAddress at,
+               std::shared_ptr<SharedMemory::Allocation> of_this_process)
+      : device_(std::move(device)), at_(at), of_this_process_(std::move(of_this_process)) {}
   const std::shared_ptr<const CudaDevice> device_;
   const CudaAddress at_;
+  const std::shared_ptr<SharedMemory::Allocation> of_this_process_;  // null: of another process
 };
 
 }  // namespace horing

@@ -22,8 +22,9 @@ using horing::test::GpuStream;
 using horing::test::GpuVector;
 using horing::test::PinnedVector;
 
-// Where the ranks of a communicator are. `transports`: every rank is a node, and they are linked by these; null: all are threads of
-// one process.
+// Where the ranks of a communicator are. `transports`: every rank is a node, and they are linked by these; kById: all are threads of one
+// process that met by an ID; null: all are threads of one process and were made together.
+constexpr const char* kById = "by ID";
 struct Place {
   int ranks;
   int gpus;
@@ -33,7 +34,7 @@ struct Place {
 };
 void PrintTo(const Place& place, std::ostream* out) {
   *out << place.ranks << " ranks on " << place.gpus << " GPUs";
-  if (place.transports) *out << ", nodes over " << place.transports;
+  if (place.transports) *out << (place.transports == kById ? ", " : ", nodes over ") << place.transports;
   if (place.algorithm != std::string("auto")) *out << ", " << place.algorithm;
   if (place.proxies != std::string("0")) *out << ", " << place.proxies << " proxies";
 }
@@ -43,13 +44,14 @@ class GpuKernels : public testing::TestWithParam<Place> {
   void SetUp() override {
     if (FakeCuda::isReal() && cuda_.gpus() == 0) GTEST_SKIP() << "no GPU here";
     // Threads that share a GPU share its context, where who frees memory waits for kernels that wait for him.
-    if (areNodes() && cuda_.gpus() < ranks()) GTEST_SKIP() << "fewer GPUs here than processes";
+    if (GetParam().transports && cuda_.gpus() < ranks()) GTEST_SKIP() << "fewer GPUs here than processes";
     ASSERT_TRUE(cuda_.loaded());
     cuda_.setKernels(&horing::test::emulatedKernels());
     const Setting algorithm("HORING_ALGO", GetParam().algorithm),
         proxies("HORING_TESTS_GPU_PROXIES", GetParam().proxies);
-    comms_ = areNodes() ? makeNodes(ranks(), GetParam().transports)
-                        : makeCommunicators(ranks(), Meeting::kInitAll);
+    comms_ = areNodes()  ? makeNodes(ranks(), GetParam().transports)
+             : metById() ? makeThreads(cuda_, ranks())
+                         : makeCommunicators(ranks(), Meeting::kInitAll);
     // Whatever goes through the host needs pinned memory for its pieces.
     cuda_.fail("cuStreamWaitValue32", 999);
   }
@@ -58,7 +60,8 @@ class GpuKernels : public testing::TestWithParam<Place> {
     for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
     if (cuda_.loaded()) cuda_.setKernels(nullptr);
   }
-  bool areNodes() const { return GetParam().transports != nullptr; }
+  bool metById() const { return GetParam().transports == kById; }
+  bool areNodes() const { return GetParam().transports && !metById(); }
   int ranks() const { return GetParam().ranks; }
   size_t size() const { return static_cast<size_t>(ranks()); }
   int gpu(int rank) const { return rank % std::min(GetParam().gpus, cuda_.gpus()); }
@@ -584,6 +587,7 @@ TEST_P(GpuKernels, TakeNoMoreThanTheirShareOfMemory) {
     const GpuVector<float> data(cuda_, gpu(rank), filled(rank, 1000));
     uint64_t before = 0, after = 0;
     EXPECT_HORING(horingCommMemoryBytes(comm(rank), &before));
+    if (metById()) before -= 32U << 20;  // since they were made, as their GPUs were current
     EXPECT_HORING(
         horingAllReduce(data.data(), data.data(), 1000, horingFloat, horingSum, comm(rank), nullptr));
     EXPECT_HORING(horingCommMemoryBytes(comm(rank), &after));
@@ -602,6 +606,9 @@ INSTANTIATE_TEST_SUITE_P(Places, GpuKernelsOfThreads, testing::ValuesIn(firstUnd
 constexpr Place kNodes[] = {
     {3, 3, "shm,socket", "auto", "3"}, {4, 4, "socket"}, {2, 2, "shm,socket"}, {2, 2, "socket", "auto", "3"}};
 INSTANTIATE_TEST_SUITE_P(Nodes, GpuKernels, testing::ValuesIn(firstUnderSanitizer(2, kNodes)));
+constexpr Place kThreads[] = {{3, 3, kById}, {2, 2, kById}};
+INSTANTIATE_TEST_SUITE_P(Threads, GpuKernels, testing::ValuesIn(firstUnderSanitizer(1, kThreads)));
+INSTANTIATE_TEST_SUITE_P(Threads, GpuKernelsOfThreads, testing::ValuesIn(firstUnderSanitizer(1, kThreads)));
 
 // Streams order them, though the buffers belong to another rank's call.
 TEST(GpuOneLaunch, KeepsCallsApartOfWhichOneReadsWhatAnotherRanksHasWritten) {

@@ -27,6 +27,20 @@ inline std::vector<horingComm_t> makeNodes(int ranks, const char* transports) {
   return comms;
 }
 
+// Threads of this process that met by an ID, each with its GPU.
+inline std::vector<horingComm_t> makeThreads(const horing::test::FakeCuda& cuda, int ranks) {
+  std::vector<horingComm_t> comms(static_cast<size_t>(ranks), nullptr);
+  horingUniqueId id;
+  EXPECT_HORING(horingGetUniqueId(&id));
+  EXPECT_HORING(horingGroupStart());
+  for (int rank = 0; rank < ranks; ++rank) {
+    const horing::test::CurrentGpu current(cuda, rank);
+    EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], ranks, id, rank));
+  }
+  EXPECT_HORING(horingGroupEnd());
+  return comms;
+}
+
 // The work that a call has recorded from a stream, to be replayed there. Its GPU must be current. While it records no thread may
 // allocate, query, or launch a graph for the first time; with `kThreadLocal` only this thread may not.
 class RecordedGraph {

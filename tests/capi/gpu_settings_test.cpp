@@ -66,7 +66,7 @@ void expectOneWarning(const FakeCuda& cuda, const std::function<std::vector<hori
 TEST(GpuSettings, ThatLeaveAllToHostsWarnOnceWhereThreadsMetById) {
   const FakeCuda cuda;
   expectOneWarning(
-      cuda, [] { return makeCommunicators(2, Meeting::kInitRank); }, "make them by horingCommInitAll");
+      cuda, [] { return makeCommunicators(2, Meeting::kInitRank); }, "had no GPU current then");
 }
 
 TEST(GpuSettings, ThatLeaveAllToHostsWarnOnceWhereGpusDoNotReachEachOther) {

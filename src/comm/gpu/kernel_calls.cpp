@@ -93,11 +93,38 @@ Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
                        waitLimit(timeout_ms));
 }
 
-// Ranks of other processes wait here for each other, so they must know this rank's call by then.
-Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t launch) {
+std::vector<Call> KernelCalls::plannedCalls(const Command& command) const {
+  if (command.isExchange() || command.isTask() || isOfMessages(command)) return {};
+  return evenParts(command, membership_.rank(), membership_.ranks());
+}
+
+const Selection& KernelCalls::selectionFor(const Call& call, const Selector& selector) const {
   const size_t bytes = totalBytes(call, membership_.ranks());
+  return team_->selectionFor(call, selector.select(call.collective, bytes));
+}
+
+bool KernelCalls::mustMeet(const Command& command) {
+  if (!team_->isRemote()) return false;
   const std::shared_ptr<const Selector> selector = communicator_.selector();
-  const Selection& selection = team_->selectionFor(call, selector->select(call.collective, bytes));
+  const std::vector<Call> calls = plannedCalls(command);
+  return std::any_of(calls.begin(), calls.end(), [&](const Call& call) {
+    return !team_->hasPlans(call.collective, selectionFor(call, *selector), call.root);
+  });
+}
+
+Status KernelCalls::meet(const Command& command) {
+  HORING_ASSIGN(const bool serves, teamServes());
+  if (!serves) return {};
+  const std::shared_ptr<const Selector> selector = communicator_.selector();
+  for (const Call& call : plannedCalls(command))
+    HORING_TRY(team_->plans(call.collective, selectionFor(call, *selector), call.root).status());
+  return {};
+}
+
+// Remote ranks wait here for each other, so they must know this rank's call by then.
+Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t launch) {
+  const std::shared_ptr<const Selector> selector = communicator_.selector();
+  const Selection& selection = selectionFor(call, *selector);
   const auto plans = team_->plans(call.collective, selection, call.root);
   // Sticky: the ranks waited for different calls.
   if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));

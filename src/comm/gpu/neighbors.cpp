@@ -79,19 +79,20 @@ std::optional<CudaIpcHandle> GpuNeighbors::offer(std::shared_ptr<const CudaDevic
   if (mailboxes_.neighborsOf(rank_).empty() || mailboxes_.spareBegin() > kMostBytes) return {};
   HORING_CHECK_EQ(memory.used(), size_t{0});
   const Result<std::byte*> begin = memory.allocate(mailboxes_.bytes());
-  const Result<CudaIpcHandle> handle = begin.ok() ? shareMemory(*device, begin.value()) : begin.status();
-  if (!handle.ok()) {
-    log.info("gpu", "hosts carry messages of kernels in this node: %s", handle.status().message().c_str());
+  auto shared = begin.ok() ? SharedMemory::make(device, begin.value()) : begin.status();
+  if (!shared.ok()) {
+    log.info("gpu", "hosts carry messages of kernels in this node: %s", shared.status().message().c_str());
     (void)memory.rewind(0);
     return {};
   }
+  shared_ = shared.take();
   device_ = std::move(device);
   memory_ = &memory;
   begin_ = begin.value();
   offered_ = memory.used();
   // Until they report otherwise, which this rank may never learn.
   for (const int peer : mailboxes_.neighborsOf(rank_)) openers_.insert(peer);
-  return handle.value();
+  return shared_->handle();
 }
 
 void GpuNeighbors::open(const std::vector<GpuOffer>& offers, const Log& log) {
@@ -154,7 +155,10 @@ void GpuNeighbors::settle(const TransportReach& told, size_t way) {
 void GpuNeighbors::forgetClosed() {
   openers_ = heard_;
   // Memory that no peer can write to is free for plans.
-  if (begin_ && openers_.empty() && memory_->used() == offered_ && memory_->rewind(0).ok()) begin_ = nullptr;
+  if (begin_ && openers_.empty() && memory_->used() == offered_ && memory_->rewind(0).ok()) {
+    begin_ = nullptr;
+    shared_.reset();
+  }
 }
 
 cuda::Port GpuNeighbors::port(int peer, int channel, bool sends) const {
@@ -187,16 +191,19 @@ bool GpuNeighbors::isClosedBy(int peer) const {
   return read.ok() && closed != 0;
 }
 
-bool GpuNeighbors::leave() {
+std::shared_ptr<void> GpuNeighbors::leave(std::shared_ptr<void> memory) {
   while (!opened_.empty()) close(opened_.begin()->first);
   const SteadyClock clock;
   const Deadline deadline = Deadline::after(clock, kLeaveMs);
   for (;;) {
-    std::erase_if(openers_, [this](int peer) { return isClosedBy(peer); });
-    if (openers_.empty()) return true;
-    if (deadline.passed()) return false;
+    std::erase_if(openers_, [this](int peer) { return here_.contains(peer) || isClosedBy(peer); });
+    if (openers_.empty() || deadline.passed()) break;
     std::this_thread::sleep_for(kLook);
   }
+  // Ranks of this process may leave later, on the same thread.
+  if (shared_) shared_->keep(memory);
+  shared_.reset();
+  return openers_.empty() ? nullptr : memory;
 }
 
 void GpuNeighbors::leak() {

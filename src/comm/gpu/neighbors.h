@@ -1,15 +1,15 @@
 #pragma once
-// Queues between kernels of several processes of one node, which move data from GPU to GPU: processes open each other's GPU memory
-// (cuda/ipc.h), and hosts carry no data.
+// Queues between kernels of several ranks of one node, which move data from GPU to GPU: ranks open each other's GPU memory (cuda/ipc.h),
+// and hosts carry no data.
 //
-// Kernels at both ends wait for each other, so they must run concurrently: on separate GPUs, or on one GPU under MPS. Two processes that
-// share a GPU without MPS never get here: kernels serve none of their ranks (termsOf(), comm/gpu/offer.h), and hosts carry everything.
+// Kernels at both ends wait for each other, so they must run concurrently: on separate GPUs, or on one GPU under MPS. Two ranks that share a
+// GPU without MPS never get here: kernels serve no rank (termsOf(), comm/gpu/offer.h), and hosts carry everything.
 //
 // A neighbor is another rank of the node. The memory of each rank begins with a *mailbox* for each neighbor: a region that only this
 // neighbor writes. All ranks compute the offset of each queue in each mailbox, so they exchange only a memory handle, and never use an
 // address from a peer.
 //
-// A process must not free memory that another process has open. So each process sets a flag in its mailbox when it has closed the memory.
+// A process must not free memory that another process has open. So each rank sets a flag in its mailbox when it has closed the memory.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -70,14 +70,16 @@ class GpuNeighbors {
   // The GPU memory that mailboxes may take on each rank.
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
-  GpuNeighbors(int rank, GpuMailboxes mailboxes) : rank_(rank), mailboxes_(std::move(mailboxes)) {}
+  // `here`: the ranks of this process.
+  GpuNeighbors(int rank, GpuMailboxes mailboxes, std::set<int> here)
+      : rank_(rank), mailboxes_(std::move(mailboxes)), here_(std::move(here)) {}
   GpuNeighbors(const GpuNeighbors&) = delete;
   GpuNeighbors& operator=(const GpuNeighbors&) = delete;
 
   GpuMailboxes& mailboxes() { return mailboxes_; }
   const GpuMailboxes& mailboxes() const { return mailboxes_; }
   // The handle by which neighbors open the memory of this rank's GPU. Nothing of `memory` may be allocated yet, and it must stay until
-  // leave() returns true. Nothing: no neighbors, or an error that is logged.
+  // leave() takes it. Nothing: no neighbors, or an error that is logged.
   std::optional<CudaIpcHandle> offer(std::shared_ptr<const CudaDevice> device, cuda::Memory& memory,
                                      const Log& log);
   // Three steps, with an exchange among all ranks after each. First: opens the offered memory, as far as possible, and lets this rank's GPU
@@ -101,9 +103,10 @@ class GpuNeighbors {
   std::byte* spare(int rank) const;
   size_t count() const { return settled_ ? opened_.size() : 0; }
 
-  // When no kernel of this rank runs any more: closes the opened memory, and waits a second for the others to close this rank's. False:
-  // some have not, and this rank's memory must stay until the process ends.
-  bool leave();
+  // When no kernel of this rank runs any more: closes the opened memory, and waits a second for other processes to close this rank's
+  // memory. Frees that memory when no rank of this process has it open any more. Returns it if other processes have it open, until this
+  // process ends.
+  std::shared_ptr<void> leave(std::shared_ptr<void> memory);
   // For kernels that may still run: closes nothing.
   void leak();
 
@@ -116,10 +119,12 @@ class GpuNeighbors {
 
   const int rank_;
   GpuMailboxes mailboxes_;
+  const std::set<int> here_;
   std::shared_ptr<const CudaDevice> device_;
   cuda::Memory* memory_ = nullptr;  // of this rank
   std::byte* begin_ = nullptr;      // the begin of the offered memory; null: nothing is offered
   size_t offered_ = 0;              // bytes offered
+  std::unique_ptr<SharedMemory> shared_;
   bool settled_ = false;
   std::map<int, std::unique_ptr<OpenedMemory>> opened_;  // by rank
   std::set<int> openers_;  // ranks that have, or may have, this rank's memory open

@@ -1,6 +1,7 @@
 #include "comm/gpu/remote_gpus.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -39,6 +40,15 @@ std::vector<std::string> nodesOf(const Communicator& communicator) {
   return nodes;
 }
 
+std::set<int> ranksOfThisProcess(const Communicator& communicator) {
+  const Membership& membership = communicator.membership();
+  const std::string own = membership.placement().identityOf(membership.rank()).processLabel();
+  std::set<int> ranks;
+  for (int rank = 0; rank < membership.ranks(); ++rank)
+    if (membership.placement().identityOf(rank).processLabel() == own) ranks.insert(rank);
+  return ranks;
+}
+
 // The call that another rank is in, as text.
 std::string keyText(std::span<const std::byte> blob) {
   WireReader reader(blob);
@@ -64,22 +74,29 @@ std::unique_ptr<RemoteGpus> RemoteGpus::of(Communicator& communicator) {
   return std::unique_ptr<RemoteGpus>(new RemoteGpus(communicator));
 }
 
+// Kernels of two ranks of one process that share a GPU could deadlock on a hardware queue, even under MPS.
 Status RemoteGpus::whyNot(const Communicator& communicator) {
-  const Membership& membership = communicator.membership();
-  std::set<std::string> processes;
-  for (int rank = 0; rank < membership.ranks(); ++rank)
-    if (!processes.insert(membership.placement().identityOf(rank).processLabel()).second)
-      return makeStatus(Code::kInvalidUsage,
-                        "rank %d is a thread of another rank's process, and the two met by ID: start a "
-                        "process for each rank or, if all ranks are of one process, make them by "
-                        "horingCommInitAll",
-                        rank);
+  const std::span<const HostIdentity> ranks = communicator.membership().placement().identities();
+  std::map<std::string, std::vector<const HostIdentity*>> processes;
+  for (const HostIdentity& rank : ranks) processes[rank.processLabel()].push_back(&rank);
+  for (const auto& [process, threads] : processes) {
+    std::set<CudaUuid> gpus;
+    for (const HostIdentity* const rank : threads)
+      if (threads.size() > 1 && (!rank->gpu || !gpus.insert(rank->gpu->uuid).second))
+        return makeStatus(Code::kInvalidUsage,
+                          "rank %td is one of %zu ranks of a process that met by ID, and %s: make a GPU of "
+                          "its own current (cudaSetDevice) before each rank's horingCommInitRank or, if "
+                          "ranks share GPUs, make all by horingCommInitAll",
+                          rank - ranks.data(), threads.size(),
+                          rank->gpu ? "its GPU is also another rank's" : "had no GPU current then");
+  }
   return {};
 }
 
 RemoteGpus::RemoteGpus(Communicator& communicator)
     : communicator_(communicator),
-      neighbors_(communicator.membership().rank(), GpuMailboxes(nodesOf(communicator))),
+      neighbors_(communicator.membership().rank(), GpuMailboxes(nodesOf(communicator)),
+                 ranksOfThisProcess(communicator)),
       sizes_(GpuQueueSizes::choose(neighbors_.mailboxes(),
                                    static_cast<size_t>(communicator.membership().ranks()),
                                    static_cast<int32_t>(communicator.membership().options().config.window))),
@@ -334,9 +351,9 @@ Result<cuda::Activity*> RemoteGpus::activityOfMessages(size_t blocks) {
   return activity;
 }
 
-bool RemoteGpus::leave() {
+std::shared_ptr<void> RemoteGpus::leave(std::shared_ptr<void> memory) {
   proxies_.reset();
-  return neighbors_.leave();
+  return neighbors_.leave(std::move(memory));
 }
 
 void RemoteGpus::leak() {

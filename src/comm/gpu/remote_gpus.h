@@ -1,7 +1,7 @@
 #pragma once
-// The ranks of other processes, for a rank's GPU (comm/gpu/team.h): whether kernels can serve all ranks, agreed through the control plane,
-// and the queues to them. Inside a node, where processes open each other's GPU memory (comm/gpu/neighbors.h), queues are in GPU memory;
-// otherwise they are in host memory, and proxies carry them.
+// The other ranks of a communicator whose ranks met by an ID, for a rank's GPU (comm/gpu/team.h): whether kernels can serve all ranks,
+// agreed through the control plane, and the queues to the ranks. Inside a node, where ranks open each other's GPU memory
+// (comm/gpu/neighbors.h), queues are in GPU memory; otherwise they are in host memory, and proxies carry them.
 #include <array>
 #include <functional>
 #include <memory>
@@ -29,9 +29,9 @@ void warnOfHosts(const Log& log, const Status& why);
 // Of one rank. A resource; one thread at a time. The communicator must outlive it.
 class RemoteGpus {
  public:
-  // Null: some ranks are threads of one process that met by ID and may share GPUs: hosts serve them.
+  // Null: hosts serve all operations, see whyNot().
   static std::unique_ptr<RemoteGpus> of(Communicator& communicator);
-  // The same on every rank.
+  // The same on every rank. Error: ranks of one process share a GPU, or may do so.
   static Status whyNot(const Communicator& communicator);
   ~RemoteGpus() = default;
   RemoteGpus(const RemoteGpus&) = delete;
@@ -94,9 +94,9 @@ class RemoteGpus {
   // The peers of a launched message kernel that is not a replay.
   void launchedMessages(std::vector<int> peers) { proxies_->launchedMessages(std::move(peers)); }
   uint64_t memoryBytes() const;
-  // When no kernel runs any more: waits until peers have received all data. False: other processes still have the memory of this rank's GPU
-  // open, which must never be freed.
-  bool leave();
+  // When no kernel runs any more: waits until peers have received all data. `memory`: of this rank's GPU; it is freed, or returned if other
+  // processes still have it open.
+  std::shared_ptr<void> leave(std::shared_ptr<void> memory);
   // Stops the proxies while kernels may still run: their memory is never freed.
   void leak();
 

@@ -86,7 +86,8 @@ GpuTeam::~GpuTeam() {
 void GpuTeam::release() {
   // Without one, other ranks of this process may check it concurrently.
   if (remote_) {
-    if (!remote_->leave()) memory_.keepUntilTheEnd(remote_->rank());
+    if (auto open_elsewhere = remote_->leave(memory_.takeFrom(remote_->rank())))
+      TeamMemory::keepUntilTheEnd(std::move(open_elsewhere));
     remote_.reset();
   }
   plans_.clear();
@@ -259,10 +260,19 @@ GpuQueueName GpuTeam::queueOf(const cuda::PortName& port, int32_t position, int3
   return {port.sends() ? own : peer, port.sends() ? peer : own, port.channel, part};
 }
 
+GpuTeam::PlanKey GpuTeam::keyOf(Collective collective, const Selection& selection, int root) {
+  return {static_cast<int>(collective), static_cast<int>(selection.algorithm - algorithmCatalogue().data()),
+          root};
+}
+
+bool GpuTeam::hasPlans(Collective collective, const Selection& selection, int root) {
+  const std::lock_guard lock(mutex_);
+  return plans_.contains(keyOf(collective, selection, root));
+}
+
 Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Selection& selection, int root) {
   HORING_CHECK(root >= 0 && static_cast<size_t>(root) < ranks_.size());
-  const std::array key{static_cast<int>(collective),
-                       static_cast<int>(selection.algorithm - algorithmCatalogue().data()), root};
+  const PlanKey key = keyOf(collective, selection, root);
   const std::lock_guard lock(mutex_);
   auto found = plans_.find(key);
   if (found == plans_.end()) {

@@ -1,8 +1,8 @@
 #pragma once
 // The ranks of a communicator on their GPUs: whether kernels can serve them, and what their kernels share. The ranks are threads of one
-// process, or each rank is a process (comm/gpu/remote_gpus.h).
+// process that were made together, or met by an ID (comm/gpu/remote_gpus.h) and are as processes to each other, even in one process.
 //
-// Threads exchange nothing: the first thread makes an object for all ranks, and one thread's result holds for all. Queues and plans of a
+// Threads that were made together exchange nothing: the first thread makes an object for all ranks, and one thread's result holds for all. Queues and plans of a
 // rank are on its GPU (comm/gpu/team_memory.h).
 #include <array>
 #include <atomic>
@@ -34,11 +34,11 @@ namespace horing {
 // Shared by the ranks. Any thread, one at a time for each rank.
 class GpuTeam {
  public:
-  // The plans of one operation for all ranks, by position, null for ranks of other processes; empty: kernels cannot serve it.
+  // The plans of one operation for all ranks, by position, null for remote ranks; empty: kernels cannot serve it.
   using Plans = std::vector<std::unique_ptr<cuda::BoundPlan>>;
 
   explicit GpuTeam(int ranks) : GpuTeam(ranks, nullptr) {}
-  // For one rank; all others are other processes, which make their own team.
+  // For one rank; all others are remote and make their own team.
   GpuTeam(int ranks, std::unique_ptr<RemoteGpus> remote)
       : ranks_(static_cast<size_t>(ranks)),
         remote_(std::move(remote)),
@@ -72,8 +72,10 @@ class GpuTeam {
   }
   // Makes plans at the first call. Null: kernels cannot serve it; the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
+  // Whether there was such a call, so that plans() waits for no other rank.
+  bool hasPlans(Collective collective, const Selection& selection, int root);
 
-  // Whether the other ranks are other processes.
+  // Whether the ranks met by an ID.
   bool isRemote() const { return remote_ != nullptr; }
   // This rank's sends and receives by kernels. Null: kernels serve no messages of this rank, or serves() has not returned true yet. So
   // ranks that made the same calls before get the same answer.
@@ -116,6 +118,8 @@ class GpuTeam {
   enum class State { kGathering, kKernels, kStaged };
   class Ports;
 
+  using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
+  static PlanKey keyOf(Collective collective, const Selection& selection, int root);
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   bool isHere(int rank) const { return !remote_ || rank == remote_->rank(); }
@@ -158,7 +162,6 @@ class GpuTeam {
   std::vector<int32_t> rank_of_position_;
   KernelSelection selection_;
   size_t window_bytes_ = 0;  // vectors up to this size are best in one lane, see KernelSelection::choose()
-  using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
   PlanRoom room_;               // for plans made without an exchange; none if proxies carry messages
   bool has_exchanges_ = false;  // or tried to make them

@@ -120,11 +120,11 @@ Status TeamMemory::giveBack() {
 }
 
 // Kept reachable for leak checkers.
-void TeamMemory::keepUntilTheEnd(int rank) {
+void TeamMemory::keepUntilTheEnd(std::shared_ptr<void> memory) {
   static std::mutex mutex;
-  static auto* const kept = new std::vector<std::unique_ptr<cuda::Memory>>;
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
   const std::lock_guard lock(mutex);
-  kept->push_back(std::move(at(rank).memory));
+  kept->push_back(std::move(memory));
   CudaReserve::ofProcess().forget();
 }
 

@@ -56,9 +56,11 @@ class TeamMemory {
   void keep() { spare_queues_.keep(); }
   Status giveBack();
 
-  // When no kernel runs any more. The memory of a rank stays if keepUntilTheEnd() was called, since other processes have it open.
-  void keepUntilTheEnd(int rank);
+  // When no kernel runs any more: frees what takeFrom() did not take.
   void release();
+  std::shared_ptr<void> takeFrom(int rank) { return std::move(at(rank).memory); }
+  // For memory that other processes have open.
+  static void keepUntilTheEnd(std::shared_ptr<void> memory);
   // For kernels that may still run: frees nothing.
   void leak();
 

@@ -307,6 +307,13 @@ Result<bool> CommandQueue::enqueue(Command& command, std::span<const CudaStream>
   return communicator_.breakOff(taken.status());
 }
 
+Status CommandQueue::meet(const Command& command) {
+  HORING_TRY(asyncError());
+  HORING_TRY(awaitGpuOperationsOfThread());
+  const Status met = kernels_->meet(command);
+  return met.ok() ? met : communicator_.breakOff(met);
+}
+
 Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> streams) {
   const bool is_rest = command.taken == Taken::kSome;
   const Status enqueued = tryToEnqueueStaged(std::move(command), streams);

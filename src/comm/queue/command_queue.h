@@ -57,6 +57,9 @@ class CommandQueue {
   // overtake the kernels on its stream. On several distinct streams the command is ordered after earlier work and before later work on
   // each.
   Result<bool> enqueue(Command& command, std::span<const CudaStream> streams);
+  // Before enqueue() and enqueueBlocking(), see KernelCalls.
+  bool mustMeet(const Command& command) { return kernels_ && kernels_->mustMeet(command); }
+  Status meet(const Command& command);
   Status start();
   Status settle();
   Status enqueueStaged(Command command, std::span<const CudaStream> streams);

@@ -37,22 +37,46 @@ TEST_P(GpuMemory, IsGivenAgainWhenItWasTakenBackAndZero) {
 INSTANTIATE_TEST_SUITE_P(Memories, GpuMemory,
                          testing::Values(&cuda::makeDeviceMemory, &cuda::makePinnedMemory));
 
-// One of two ranks of a node. A rank that has not reported yet may have opened the other's memory.
-TEST(GpuNeighborsMemory, StaysWhileAnotherMayHaveItOpen) {
-  if (test::FakeCuda::isReal()) GTEST_SKIP() << "made for the fake driver";
-  const test::FakeCuda cuda;
-  const std::unique_ptr<CudaDriver> driver = CudaDriver::ofProcess();
-  const std::shared_ptr<const CudaDevice> device = CudaDevice::open(driver->api().value(), 0).take();
-  const Log log(LogLevel::kNone);
-  for (const bool has_heard : {false, true}) {
+class GpuNeighborsMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (test::FakeCuda::isReal()) GTEST_SKIP() << "made for the fake driver";
+    device_ = CudaDevice::open(driver_->api().value(), 0).take();
+  }
+  // One of two ranks of a node.
+  GpuNeighbors neighbors(std::set<int> here) {
     GpuMailboxes mailboxes({"a node", "a node"});
     mailboxes.setShape({5, 4096}, 2, 0);
-    const auto memory = cuda::makeDeviceMemory(device, mailboxes.bytes()).take();
-    GpuNeighbors neighbors(0, std::move(mailboxes));
-    ASSERT_TRUE(neighbors.offer(device, *memory, log));
-    if (has_heard) neighbors.listen({{{std::byte{0}}, {std::byte{0}}}, 1}, log);
-    EXPECT_EQ(neighbors.leave(), has_heard);
+    memory_ = cuda::makeDeviceMemory(device_, mailboxes.bytes()).take();
+    return GpuNeighbors(0, std::move(mailboxes), std::move(here));
   }
+  const test::FakeCuda cuda_;
+  const std::unique_ptr<CudaDriver> driver_ = CudaDriver::ofProcess();
+  const Log log_{LogLevel::kNone};
+  std::shared_ptr<const CudaDevice> device_;
+  std::shared_ptr<cuda::Memory> memory_;
+};
+
+// A rank that has not reported yet may have opened the other's memory.
+TEST_F(GpuNeighborsMemory, StaysWhileAnotherProcessMayHaveItOpen) {
+  for (const bool has_heard : {false, true}) {
+    GpuNeighbors neighbors = this->neighbors({0});
+    ASSERT_TRUE(neighbors.offer(device_, *memory_, log_));
+    if (has_heard) neighbors.listen({{{std::byte{0}}, {std::byte{0}}}, 1}, log_);
+    EXPECT_EQ(neighbors.leave(std::move(memory_)) == nullptr, has_heard);
+  }
+}
+
+TEST_F(GpuNeighborsMemory, StaysUntilTheLastOfThisProcessHasClosedIt) {
+  GpuNeighbors neighbors = this->neighbors({0, 1});
+  const std::weak_ptr<cuda::Memory> is_kept = memory_;
+  const auto handle = neighbors.offer(device_, *memory_, log_);
+  ASSERT_TRUE(handle);
+  auto opened = OpenedMemory::open(device_, *handle, 1).take();
+  EXPECT_EQ(neighbors.leave(std::move(memory_)), nullptr);
+  EXPECT_FALSE(is_kept.expired());
+  opened.reset();
+  EXPECT_TRUE(is_kept.expired());
 }
 
 }  // namespace
