@@ -68,7 +68,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::make(std::shared_ptr<const C
   CudaIpcHandle handle{};
   HORING_TRY(api.check(api.ipc_handle(&handle, at),
                        formatString("sharing memory of GPU %d", device->number()).c_str()));
-  auto allocation = std::make_shared<Allocation>(std::move(device), at);
+  auto allocation = std::make_shared<Allocation>(Allocation{std::move(device), at});
   perProcess<SharedHere>().add(handle, allocation);
   return std::unique_ptr<SharedMemory>(new SharedMemory(handle, std::move(allocation)));
 }
