@@ -152,7 +152,7 @@ def main() -> None:
                "loss": mean_over_ranks(training.losses[-1])}
         if isinstance(training.model, paro.ShardedModule):
             chosen = training.model._paro
-            row |= {"strategy": chosen.cost.name, "formula": round(NODES and chosen.cost.slow * chosen.shape.members),
+            row |= {"strategy": chosen.cost.name, "formula": round(chosen.cost.slow * dist.get_world_size() / NODES),
                     "predicted": {cost.name: cost.seconds for cost in chosen.costs if cost.seconds is not None}}
         rows.append(row)
     if dist.get_rank() == 0:
