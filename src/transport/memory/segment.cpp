@@ -26,6 +26,8 @@ constexpr int kCollapse = 25;
 // kernel must move pages to make room, a huge page takes several times as long.
 constexpr int64_t kMostNsPerHugePage = 1'000'000;
 constexpr uint64_t kPortionBytes = 8 * kHugePageBytes;
+// Mapping small pages takes as long as allocating them. Longer segments are mapped as they are touched, as malloc()'s memory is.
+constexpr uint64_t kMostBytesMappedAtOnce = uint64_t{128} << 20;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::string nameOf(uint64_t id) {
@@ -142,7 +144,7 @@ Result<Segment> Segment::create(uint64_t bytes) {
   allocateHugePages(fd.get(), map);
   if (const int error = allocatePages(fd.get(), 0, fileBytes(bytes)); error != 0)
     return systemError(error, "allocating %" PRIu64 " bytes of shared memory", bytes);
-  map.populate();
+  if (map.bytes() <= kMostBytesMappedAtOnce) map.populate();
   new (&tailOf(map, bytes)) SegmentTail{};
   return Segment(name, std::move(fd), std::move(map));
 }
@@ -192,7 +194,7 @@ Result<PeerSegment> PeerSegment::open(const SegmentName& name) {
       (::fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals)
     return notReached(name, "it differs from its owner's description");
   HORING_ASSIGN(Mapping map, mapSegment(fd.get(), fileBytes(name.bytes)));
-  map.populate();
+  if (map.bytes() <= kMostBytesMappedAtOnce) map.populate();
   return PeerSegment(name, std::move(map));
 }
 
