@@ -76,6 +76,7 @@ using CudaIpcHandle = std::array<std::byte, 64>;
 #define HORING_CUDA_API_IF_THERE(X) \
   X(stream_contexts, cuStreamGetCtx_v2, "cuStreamGetCtx_v2", (CudaStream stream, CudaContext* context, void** green)) \
   X(capture_info, cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v3", (CudaStream stream, int* status, uint64_t* id, void** graph, const void* const** dependencies, const void** edges, size_t* dependency_count)) \
+  X(event_record_with_flags, cuEventRecordWithFlags, "cuEventRecordWithFlags", (CudaEvent event, CudaStream stream, unsigned int flags)) \
   X(range_handle, cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", (void* handle, CudaAddress at, size_t bytes, int type, unsigned long long flags)) \
   X(ipc_handle, cuIpcGetMemHandle, "cuIpcGetMemHandle", (CudaIpcHandle* handle, CudaAddress at)) \
   X(ipc_open, cuIpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (CudaAddress* at, CudaIpcHandle handle, unsigned int flags)) \

@@ -763,6 +763,39 @@ TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
   });
 }
 
+// Of two graphs and of calls outside, each on a stream of its own, on one buffer. The program does not order them.
+TEST_F(GpuGraph, IsReplayedInTheOrderOfTheCalls) {
+  std::barrier all_here(2);  // no thread may allocate or query while another thread records
+  onEveryRank(2, [&](int rank) {
+    constexpr size_t kCount = 20'000;
+    const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+    const GpuVector<int64_t> data(cuda_, rank, std::vector<int64_t>(kCount, 1));
+    const GpuStream one(cuda_, rank), two(cuda_, rank), outside(cuda_, rank);
+    const CurrentGpu current(cuda_, rank);
+    const auto twice = [&](const GpuStream& stream) {
+      EXPECT_HORING(
+          horingAllReduce(data.data(), data.data(), kCount, horingInt64, horingSum, comm, stream.get()));
+    };
+    twice(outside);
+    all_here.arrive_and_wait();
+    const RecordedGraph graph_one(cuda_, one, [&] { twice(one), twice(one); });
+    const RecordedGraph graph_two(cuda_, two, [&] { twice(two); });
+    all_here.arrive_and_wait();
+    graph_one.instantiate();
+    graph_two.instantiate();
+    all_here.arrive_and_wait();
+    for (int round = 0; round < 4; ++round) {
+      graph_one.launch();
+      twice(outside);
+      graph_two.launch();
+      graph_one.launch();
+      twice(outside);
+    }
+    for (const GpuStream* const stream : {&one, &two, &outside}) stream->synchronize();
+    EXPECT_EQ(data.read(), std::vector<int64_t>(kCount, int64_t{1} << (1 + 4 * 7)));
+  });
+}
+
 // The error names the cause, and the communicator can still be used.
 TEST(GpuRecording, ThatWasBrokenOffRefusesCalls) {
   const FakeCuda cuda;

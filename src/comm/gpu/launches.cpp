@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLaunchLook{1};
 constexpr int64_t kEndMs = 1000;
+constexpr size_t kMostGraphs = 1024;         // at the same time under way
+constexpr unsigned int kOutsideOfGraph = 1;  // CU_EVENT_WAIT_EXTERNAL, CU_EVENT_RECORD_EXTERNAL
 
 bool isCall(const GpuLaunch& launch) {
   return (launch.call.number & ~cuda::kInGraph) != cuda::kNoCall;
@@ -145,7 +147,8 @@ void GpuLaunches::release() {
     const CudaDevice::Current current(gpu->lanes.device());
     for (const Gpu::Mark& mark : gpu->marks)
       if (mark.done) gpu->lanes.device().api().event_destroy(mark.done);
-    if (gpu->latest_recorded) gpu->lanes.device().api().event_destroy(gpu->latest_recorded);
+    for (const CudaEvent event : {gpu->latest_recorded, gpu->replayed})
+      if (event) gpu->lanes.device().api().event_destroy(event);
   }
   gpus_.clear();
 }
@@ -366,8 +369,8 @@ void GpuLaunches::pop(const Gpu& gpu, size_t count) {
   }
 }
 
-// Counters and plans are used by one launch at a time, also if a program records two on different streams of one graph. The program orders
-// replays and other launches.
+// Counters and plans are used by one launch at a time, also if a program records two on different streams of one graph, and replays graphs
+// on some streams while it launches on others.
 Status GpuLaunches::comeBehind(Gpu& gpu, const GpuLaunch& launch) {
   return launch.isRecorded() ? orderBeforeRecorded(gpu, launch) : orderBefore(gpu, launch.stream);
 }
@@ -377,14 +380,36 @@ Status GpuLaunches::goAhead(Gpu& gpu, const GpuLaunch& launch) {
 }
 
 Status GpuLaunches::orderBeforeRecorded(Gpu& gpu, const GpuLaunch& launch) {
-  if (launch.graph != gpu.latest_graph) return {};
   const CudaApi& api = gpu.lanes.device().api();
-  return api.check(api.stream_wait_event(launch.stream, gpu.latest_recorded, 0), "ordering two streams");
+  if (launch.graph == gpu.latest_graph)
+    return api.check(api.stream_wait_event(launch.stream, gpu.latest_recorded, 0), "ordering two streams");
+  if (launch.graph == CudaDevice::kUnknownGraph || !api.event_record_with_flags) return {};
+  // Once in a graph: a second wait would be for the replay that it is part of.
+  if (!gpu.graphs.insert(launch.graph).second) return {};
+  if (gpu.graphs.size() > kMostGraphs) gpu.graphs.erase(gpu.graphs.begin());
+  HORING_TRY(beginReplays(gpu, at(launch.rank).own));
+  return api.check(api.stream_wait_event(launch.stream, gpu.replayed, kOutsideOfGraph),
+                   "letting a graph wait for what comes before a replay");
+}
+
+// Lets the first replay wait for the launches so far.
+Status GpuLaunches::beginReplays(Gpu& gpu, CudaStream never_recorded) {
+  if (gpu.replayed) return {};
+  const CudaDevice& device = gpu.lanes.device();
+  const CudaApi& api = device.api();
+  const OutsideOfGraphs outside(api);
+  HORING_TRY(device.makeEvent(gpu.replayed));
+  HORING_TRY(
+      api.check(api.stream_wait_event(never_recorded, gpu.latest(), 0), "ordering a replay after launches"));
+  return api.check(api.event_record(gpu.replayed, never_recorded), "recording an event");
 }
 
 Status GpuLaunches::orderAfterRecorded(Gpu& gpu, const GpuLaunch& launch) {
   if (launch.graph == CudaDevice::kUnknownGraph) return {};
   const CudaApi& api = gpu.lanes.device().api();
+  if (gpu.replayed)
+    HORING_TRY(api.check(api.event_record_with_flags(gpu.replayed, launch.stream, kOutsideOfGraph),
+                         "letting a graph record an event"));
   HORING_TRY(api.check(api.event_record(gpu.latest_recorded, launch.stream), "recording an event"));
   gpu.latest_graph = launch.graph;
   return {};
@@ -395,7 +420,8 @@ Status GpuLaunches::orderBefore(Gpu& gpu, CudaStream stream) {
   const CudaApi& api = gpu.lanes.device().api();
   // Also if the latest launch was on this stream handle: a new stream may reuse the handle of a destroyed one, and cudaStreamPerThread is a
   // different stream in each thread.
-  HORING_TRY(api.check(api.stream_wait_event(stream, gpu.latest(), 0), "ordering two streams"));
+  const CudaEvent latest = gpu.replayed ? gpu.replayed : gpu.latest();
+  HORING_TRY(api.check(api.stream_wait_event(stream, latest, 0), "ordering two streams"));
   for (const int number : gpu.ranks) {
     const Rank& rank = at(number);
     const CudaStream own = rank.waiting.front().stream;
@@ -409,6 +435,7 @@ Status GpuLaunches::orderBefore(Gpu& gpu, CudaStream stream) {
 Status GpuLaunches::orderAfter(Gpu& gpu, CudaStream stream) {
   HORING_TRY(mark(gpu, stream));
   const CudaApi& api = gpu.lanes.device().api();
+  if (gpu.replayed) HORING_TRY(api.check(api.event_record(gpu.replayed, stream), "recording an event"));
   for (const int number : gpu.ranks)
     if (const CudaStream own = at(number).waiting.front().stream; own != stream)
       HORING_TRY(api.check(api.stream_wait_event(own, gpu.latest(), 0), "ordering two streams"));

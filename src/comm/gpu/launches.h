@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -163,6 +164,10 @@ class GpuLaunches {
     // The graph of the latest recorded launch, if the driver can identify graphs.
     uint64_t latest_graph = 0;
     CudaEvent latest_recorded = nullptr;
+    // The graphs that wait for `replayed`, without those of long ago.
+    std::set<uint64_t> graphs;
+    // Behind all launches and replays so far, once a graph has recorded a launch.
+    CudaEvent replayed = nullptr;
     Status failed;
   };
 
@@ -190,9 +195,11 @@ class GpuLaunches {
   Status orderBefore(Gpu& gpu, CudaStream stream);
   Status orderAfter(Gpu& gpu, CudaStream stream);
   static Status mark(Gpu& gpu, CudaStream stream);
-  // The same in a graph: ordered after the graph's earlier launches on this GPU, on any streams.
-  static Status orderBeforeRecorded(Gpu& gpu, const GpuLaunch& launch);
+  // The same in a graph: ordered after the graph's earlier launches on this GPU, on any streams, and its replays among other replays and
+  // launches.
+  Status orderBeforeRecorded(Gpu& gpu, const GpuLaunch& launch);
   static Status orderAfterRecorded(Gpu& gpu, const GpuLaunch& launch);
+  Status beginReplays(Gpu& gpu, CudaStream never_recorded);
   // The stream of the next launch.
   CudaStream nextStream(const Gpu& gpu) const { return at(gpu.ranks.front()).waiting.front().stream; }
   // See comm/gpu/copies.cpp. False: not all ranks have reached the copies, or the copies failed.

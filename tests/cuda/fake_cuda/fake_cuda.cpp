@@ -39,6 +39,7 @@ using horing::fake::Queue;
 
 constexpr int kDevices = 4;
 constexpr int kProcessors = 8, kBlocksOfProcessor = 2;
+constexpr unsigned int kExternal = 1;  // CU_EVENT_WAIT_EXTERNAL, CU_EVENT_RECORD_EXTERNAL
 
 struct Stream {
   Context* context;
@@ -450,7 +451,9 @@ FAKE int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned lo
   return kSuccess;
 }
 FAKE int cuGraphLaunch(void* executable, void* stream) {
-  return addTo(stream, "cuGraphLaunch", [graph = *static_cast<Graph*>(executable)] { graph.replay(); });
+  Graph graph = *static_cast<Graph*>(executable);
+  graph.bind();
+  return addTo(stream, "cuGraphLaunch", [graph = std::move(graph)] { graph.replay(); });
 }
 FAKE int cuGraphExecDestroy(void* executable) {
   delete static_cast<Graph*>(executable);
@@ -477,9 +480,15 @@ FAKE int cuStreamQuery(void* stream) {
   if (!own) return kInvalidContext;
   return own->queue.idle() ? kSuccess : kNotReady;
 }
-FAKE int cuStreamWaitEvent(void* stream, void* event, unsigned int) {
+FAKE int cuStreamWaitEvent(void* stream, void* event, unsigned int flags) {
   Stream* const own = streamOf(stream);
   auto* const waited = static_cast<Event*>(event);
+  if (flags == kExternal) {
+    if (!own || !own->records()) return kInvalidValue;
+    own->recorded.addBound(
+        [waited] { return [waited, latest = waited->latest()] { waited->await(latest); }; });
+    return kSuccess;
+  }
   if (own && (own->records() || waited->place.graph)) {
     // A stream joins the graph in which the event was recorded.
     if (!own->records()) own->recorded.graph = waited->place.graph;
@@ -524,6 +533,15 @@ FAKE int cuEventRecord(void* event, void* stream) {
   if (recorded->place.graph) return kSuccess;
   const uint64_t number = recorded->record();
   return addTo(stream, "cuEventRecord", [=] { recorded->complete(number); });
+}
+FAKE int cuEventRecordWithFlags(void* event, void* stream, unsigned int flags) {
+  if (const int result = wantedWithContext("cuEventRecordWithFlags")) return result;
+  Stream* const own = streamOf(stream);
+  auto* const recorded = static_cast<Event*>(event);
+  if (flags != kExternal || !own || !own->records()) return kInvalidValue;
+  own->recorded.addBound(
+      [recorded] { return [recorded, number = recorded->record()] { recorded->complete(number); }; });
+  return kSuccess;
 }
 FAKE int cuEventQuery(void* event) {
   if (const int result = wanted("cuEventQuery")) return result;

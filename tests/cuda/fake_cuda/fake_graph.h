@@ -15,6 +15,7 @@ struct Graph {
   struct Work {
     std::function<void()> run;
     std::vector<size_t> behind;
+    std::function<std::function<void()>()> bind{};  // if set, makes `run` at each launch
   };
   uint64_t number = 0;
   bool forbids_others = true;  // to allocate, or to look, while it is recorded
@@ -25,6 +26,11 @@ struct Graph {
     for (size_t i = 1; i < works.size(); ++i)
       if (works[i].behind != std::vector<size_t>{i - 1}) return false;
     return true;
+  }
+  // With the events outside as they are at this launch.
+  void bind() {
+    for (Work& work : works)
+      if (work.bind) work.run = work.bind();
   }
   void replay() const {
     if (isChain()) {
@@ -52,6 +58,10 @@ struct GraphPlace {
   void add(std::function<void()> run) {
     graph->works.push_back({std::move(run), behind});
     behind = {graph->works.size() - 1};
+  }
+  void addBound(std::function<std::function<void()>()> bind) {
+    add({});
+    graph->works.back().bind = std::move(bind);
   }
   void comeBehind(const GraphPlace& other) {
     for (const size_t work : other.behind)
