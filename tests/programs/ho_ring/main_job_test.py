@@ -128,6 +128,13 @@ class MainJob(unittest.TestCase):
         self.assertIn("1 node x 4 ranks", job.stdout)
         self.assertIn("One node only", words_of((self.path / "out" / "ho_ring_vs_ring.svg").read_text()))
 
+    def test_shows_the_table_where_nothing_can_be_written(self):
+        (self.path / "out").write_text("no folder")
+        job = self.run_job()
+        self.assertEqual(job.returncode, 1)
+        self.assertIn("12 of 12 cases meet", job.stdout)
+        self.assertEqual(job.stderr.splitlines()[-1].partition(": [Errno")[0], "main_job.py: the picture and the results are not kept")
+
     def test_names_the_program_that_is_not_built(self):
         (self.path / "bin" / "ho_ring_bench").unlink()
         job = self.run_job()
