@@ -91,15 +91,15 @@ TEST(Launcher, MeetsUnderHoringRun) {
 
 // Their lines in `horing-info job`, their records and their metrics bear this name.
 TEST(Launcher, NamesEachJobOfHoringRunDifferently) {
-  const auto jobOf = [](char digit) {
+  const auto job_of = [](char digit) {
     const Variables variables = {{"RANK", "1"},
                                  {"WORLD_SIZE", "2"},
                                  {"HORING_ROOT", "127.0.0.1:1"},
                                  {"HORING_RUN_SECRET", std::string(64, digit)}};
     return decodeUniqueId(launch(variables).take().id).take().job;
   };
-  EXPECT_EQ(jobOf('a'), jobOf('a'));
-  EXPECT_NE(jobOf('a'), jobOf('b'));
+  EXPECT_EQ(job_of('a'), job_of('a'));
+  EXPECT_NE(job_of('a'), job_of('b'));
 }
 
 TEST(Launcher, RefusesADamagedSecretOfHoringRun) {

@@ -69,18 +69,18 @@ TEST(JobWindow, TellsTheRanksInTheirFirstCallFromTheOneInNone) {
                                 .before = {"sh", "-c", "echo process $$; exec \"$0\" \"$@\""}}));
   const std::string pid = pidIn(job);
   Outcome seen;
-  const auto lineHas = [&](const std::string& who, const std::string& what) {
+  const auto line_has = [&](const std::string& who, const std::string& what) {
     const size_t line = seen.output.find(who);
     return line != std::string::npos && seen.output.find(what, line) < seen.output.find('\n', line + 1);
   };
   EXPECT_TRUE(eventually([&] {
     seen = runProgram({HORING_INFO_PROGRAM, "job", pid});
-    return lineHas("\nrank 0 (", "; in all_reduce #0 (") && lineHas("\nrank 2 (", "; in all_reduce #0 (");
+    return line_has("\nrank 0 (", "; in all_reduce #0 (") && line_has("\nrank 2 (", "; in all_reduce #0 (");
   })) << seen.output
       << seen.errors;
-  EXPECT_TRUE(lineHas("\nrank 1 (", "): no calls\n")) << seen.output;
+  EXPECT_TRUE(line_has("\nrank 1 (", "): no calls\n")) << seen.output;
   seen = runProgram({HORING_INFO_PROGRAM, "job"});
-  EXPECT_TRUE(lineHas(": rank 1 of 3 (", ") in no call\n")) << seen.output;
+  EXPECT_TRUE(line_has(": rank 1 of 3 (", ") in no call\n")) << seen.output;
 }
 
 TEST(JobWindow, IsFoundOnEmulatedNodes) {
