@@ -171,21 +171,23 @@ def main():
     programs = {"run": program(arguments.bin, "horing-run"), "bench": program(arguments.bin, "ho_ring_bench")}
     progress = Progress()
     results = {"settings": settings, "machine": machine(), "started": time.strftime("%Y-%m-%d %H:%M:%S")}
-    left_out = "--one-node was given" if arguments.one_node else why_no_nodes(programs["run"])
+    left_out = "as --one-node says" if arguments.one_node else why_no_nodes(programs["run"])
     if left_out is None:
         print(table([run_shape(*FIRST, programs, progress)]), flush=True)
         announce(settings)
         results["shapes"] = [run_shape(shape, settings, programs, progress) for shape in SHAPES]
         text, picture = table(results["shapes"]), chart(results["shapes"])
     else:
-        print(f"Left out: everything between nodes, so the main point. Emulated nodes are not available here: {left_out}\n"
-              "They need root, or user namespaces, and iproute2.", file=sys.stderr)
+        print(f"Left out: everything between nodes, so the main point: {left_out}", file=sys.stderr)
         results["left_out"] = left_out
         results["shapes"] = [run_one_node(settings, programs, progress)]
         text, picture = one_node_table(results["shapes"][0]), one_node_chart(results["shapes"][0])
+    print(text, flush=True)
     folder = Path(arguments.out)
-    write_results(folder, results, text, picture)
-    print(text)
+    try:
+        write_results(folder, results, text, picture)
+    except OSError as error:
+        sys.exit(f"main_job.py: the picture and the results are not kept: {error}")
     print(f"Picture: {folder / 'ho_ring_vs_ring.svg'}   Raw results: {folder / 'results.json'}")
     return 1 if any(shape["failure"] for shape in results["shapes"]) else 0
 

@@ -5,9 +5,10 @@ usage: abi.py [REVISION]     default: the last tag of a version
 Each revision's headers become a small library with debug information, whose functions do nothing, and abidiff compares these:
 types, layouts and functions, within seconds and without a build of either revision. tests/layers (exports) sees to it that the real
 library has the functions that the headers declare. Numbers in macros are not compared. Ends with 1 if what programs see changed in a
-way that they may not survive, and the shared library has the same name.
+way that they may not survive, and the shared library has the same name; with 77 if there is nothing to compare with, or no abidiff.
 """
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,11 @@ def run(*command, allowed=(0,)):
     if done.returncode not in allowed:
         sys.exit(f"abi: {' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()}")
     return done
+
+
+def skip(why):
+    print(f"abi: {why}", file=sys.stderr)
+    sys.exit(77)
 
 
 def functions(text):
@@ -74,10 +80,14 @@ def compare(before, now, folder):
 
 def main():
     root = Path(__file__).resolve().parents[1]
-    tags = run("git", "-C", root, "tag", "--list", "v[0-9]*", "--sort=-version:refname").stdout.split()
+    for program in ("git", "abidiff"):
+        if not shutil.which(program):
+            skip(f"{program} is not installed")
+    # Sources without their history have no tag.
+    tags = run("git", "-C", root, "tag", "--list", "v[0-9]*", "--sort=-version:refname", allowed=(0, 128)).stdout.split()
     revision = sys.argv[1] if len(sys.argv) > 1 else next(iter(tags), None)
     if revision is None:
-        sys.exit("abi: no version is tagged yet; name a revision to compare with")
+        skip("no version is tagged here; name a revision to compare with")
     now = read_headers(root)
     names = run("git", "-C", root, "ls-tree", "--name-only", f"{revision}:include/horing").stdout.split()
     before = {name: run("git", "-C", root, "show", f"{revision}:include/horing/{name}").stdout for name in headers_of(names)}

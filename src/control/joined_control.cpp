@@ -268,8 +268,10 @@ void JoinedControl::answerVisitors(const std::vector<std::string>& of_root) {
   visitors_until_ns_ = INT64_MAX;
   std::string text = formatString("job %s: rank %d of %d (%s)", job_.c_str(), options_.rank, options_.ranks,
                                   thisProcess().toString().c_str());
-  if (const std::string now = calls_ ? calls_->nowText() : std::string(); !now.empty()) text += " in " + now;
   if (calls_) {
+    std::string now = calls_->nowText();
+    if (now.empty()) now = launches_->nowText();
+    text += " in " + (now.empty() ? "no call" : now);
     const CallReport open = calls_->report(calls_->recorder().ended());
     if (!open.obstacle.empty()) text += ": " + open.obstacle;
   }

@@ -62,7 +62,7 @@ std::optional<Pace> PaceMeter::take(const CallLog& calls, int64_t now_ns) {
             .now = calls.nowText()};
   pace.bytes -= std::exchange(bytes_, pace.bytes);
   const bool is_first = std::exchange(taken_ns_, now_ns) == 0;
-  if (is_first || (pace.calls == 0 && pace.waits.empty())) return std::nullopt;
+  if (is_first || (pace.calls == 0 && pace.waits.empty() && pace.now.empty())) return std::nullopt;
   return pace;
 }
 

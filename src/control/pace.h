@@ -36,7 +36,7 @@ std::string paceText(const Pace& pace);
 // Measures the pace of one rank. Used by one thread.
 class PaceMeter {
  public:
-  // The pace since the last take(); nothing at the first call, or if no call ran and the rank did not wait.
+  // The pace since the last take(); nothing at the first call, or if no call ended or goes on and the rank did not wait.
   std::optional<Pace> take(const CallLog& calls, int64_t now_ns);
 
  private:

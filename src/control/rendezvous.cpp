@@ -237,7 +237,8 @@ void Rendezvous::notePace(int rank, const Pace& pace, int64_t now_ns) {
 std::vector<std::string> Rendezvous::jobLines(int64_t now_ns) const {
   std::vector<std::string> lines;
   for (const PaceFinding& finding : paces_.lasting()) lines.push_back(text(finding, true));
-  if (lines.empty()) lines.emplace_back("no rank makes the others wait for long");
+  if (lines.empty())
+    lines.emplace_back("by the calls that have ended, no rank comes late and no path is slow");
   size_t bytes = 0;
   for (int rank = 0; rank < ranks_; ++rank) {
     if (bytes > kMaxJobText / 2) {

@@ -199,8 +199,10 @@ Result<Launched> fromPmi1(const Launch& launch) {
 
 Result<Launched> fromHoringRun(const Launch& launch) {
   Meeting meeting;
-  HORING_ASSIGN(meeting.secret.key, runSecret(valueOf(launch.environment, "HORING_RUN_SECRET")));
-  meeting.secret.job = jobOf(launch, "horing-run");
+  const std::string secret = valueOf(launch.environment, "HORING_RUN_SECRET");
+  HORING_ASSIGN(meeting.secret.key, runSecret(secret));
+  // One secret for each job: what names jobs can tell them apart. The hash does not give it away.
+  meeting.secret.job = jobOf(launch, "horing-run\n" + secret);
   HORING_ASSIGN(meeting.where, parseHostPort(launch.config.root, "HORING_ROOT"));
   return meet(launch, std::move(meeting));
 }
@@ -259,7 +261,11 @@ bool agree(const std::optional<LaunchNumbers>& inner, const LaunchNumbers& outer
   return !inner || (inner->rank == outer.rank && inner->ranks == outer.ranks);
 }
 
-Status noLauncher() {
+Status noLauncher(bool has_numbers) {
+  if (has_numbers)
+    return makeStatus(Code::kInvalidUsage,
+                      "RANK and WORLD_SIZE are set, but nothing says where the ranks meet: set "
+                      "HORING_ROOT=host:port of rank 0, or MASTER_ADDR and MASTER_PORT as torchrun does");
   return makeStatus(
       Code::kInvalidUsage,
       "no launcher is recognised: start the program with horing-run, mpirun, srun or torchrun, or set RANK, "
@@ -288,7 +294,7 @@ Result<Launched> launchedRank(const Config& config, const Log& log, const Enviro
   if (plain && (environment("MASTER_ADDR") || !config.root.empty()))
     return fromPlainVariables(launch(*plain, "torchrun"));
   if (slurm) return fromSlurm(launch(*slurm, "srun"));
-  return noLauncher();
+  return noLauncher(plain.has_value());
 }
 
 Result<Launched> launchedRank(const Config& config, const Log& log) {

@@ -168,6 +168,11 @@ TEST(PaceMeter, TellsWhatHasHappenedSinceItWasAsked) {
   EXPECT_EQ(pace->waits[0], (PaceWait{{.peer = 19, .for_room = false}, 20'000}));
   EXPECT_EQ(pace->waits[1], (PaceWait{{.peer = 18, .for_room = true}, 19'000}));
   EXPECT_FALSE(meter.take(calls, 4'500'000'000));
+  calls.recorder().begin(
+      {.sequence = calls.recorder().begun(), .count = 10, .collective = Collective::kAllReduce});
+  const std::optional<Pace> stuck = meter.take(calls, 5'500'000'000);
+  ASSERT_TRUE(stuck) << "a call that goes on, also before it waits for data";
+  EXPECT_EQ(paceText(*stuck).find("0 calls/s, 0 MB/s; in all_reduce #3 ("), 0u) << paceText(*stuck);
   EXPECT_EQ(calls.recorder().totals(Collective::kAllReduce).bytes, 40u);
 }
 

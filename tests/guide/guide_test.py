@@ -18,7 +18,7 @@ from pathlib import Path
 
 LIMIT_S = 120
 NEEDS = {"minutes", "nodes", "cluster", "RDMA", "PyTorch", "build"}
-SHOWN = {"c", "cpp", "python", "diff", "yaml"}  # code and files, not commands
+SHOWN = {"c", "cpp", "cmake", "python", "diff", "yaml"}  # code and files, not commands
 INDENTED = re.compile(r"(?<=\n\n)(?: {4}[^\n]+\n)+")
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

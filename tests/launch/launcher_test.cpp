@@ -89,6 +89,19 @@ TEST(Launcher, MeetsUnderHoringRun) {
   expectToMeet(variables, "RANK", 4);
 }
 
+// Their lines in `horing-info job`, their records and their metrics bear this name.
+TEST(Launcher, NamesEachJobOfHoringRunDifferently) {
+  const auto job_of = [](char digit) {
+    const Variables variables = {{"RANK", "1"},
+                                 {"WORLD_SIZE", "2"},
+                                 {"HORING_ROOT", "127.0.0.1:1"},
+                                 {"HORING_RUN_SECRET", std::string(64, digit)}};
+    return decodeUniqueId(launch(variables).take().id).take().job;
+  };
+  EXPECT_EQ(job_of('a'), job_of('a'));
+  EXPECT_NE(job_of('a'), job_of('b'));
+}
+
 TEST(Launcher, RefusesADamagedSecretOfHoringRun) {
   const Variables good = {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"HORING_ROOT", "127.0.0.1:1"}};
   for (const std::string& secret : {std::string(), std::string(63, 'a'), std::string(65, 'a'),
@@ -237,6 +250,9 @@ TEST(Launcher, SaysWhatToDoWithoutALauncher) {
   const Status status = launch({}).status();
   EXPECT_EQ(status.code(), Code::kInvalidUsage);
   EXPECT_TRUE(mentions(status, "horing-run, mpirun, srun or torchrun")) << status.toString();
+  const Status nowhere = launch({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).status();
+  EXPECT_EQ(nowhere.code(), Code::kInvalidUsage);
+  EXPECT_TRUE(mentions(nowhere, "set HORING_ROOT=host:port of rank 0, or MASTER_ADDR")) << nowhere.toString();
 }
 
 TEST(SlurmNodes, GiveTheirFirstHost) {

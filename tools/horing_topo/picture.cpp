@@ -76,7 +76,7 @@ class Picture {
   Picture(const MachinePlan& plan, const std::string& title)
       : plan_(plan),
         graph_(plan.graph),
-        title_(title),
+        title_(title.empty() ? "machine" : title),
         notes_(plan),
         layout_(
             plan.graph, [this](int32_t node) { return headerOf(node); }, roomForMachine()) {
@@ -93,7 +93,7 @@ class Picture {
     drawNode(0);
     const double bottom = drawRing(kTop + all.height);
     const double end = drawNotes(bottom + 26);
-    svg_.text(kMargin, 28, "title", title_.empty() ? "machine" : cut(title_, width * kTitleShare));
+    svg_.text(kMargin, 28, "title", cut(title_, width * kTitleShare));
     svg_.text(kMargin, 48, "note", summary(graph_));
     return svg_.finish(width, end + kMargin, title_, kStyle);
   }

@@ -62,6 +62,27 @@ TEST(JobWindow, ShowsAllRanksOfARunningJobThroughOneOfThem) {
     EXPECT_NE(seen.output.find(part), std::string::npos) << seen.output;
 }
 
+// A call that no call went before has made nobody wait for long yet, and has no time.
+TEST(JobWindow, TellsTheRanksInTheirFirstCallFromTheOneInNone) {
+  const Program job(jobCommand({.ranks = 3,
+                                .words = {"count=100", "1:call_late_ms=50000"},
+                                .before = {"sh", "-c", "echo process $$; exec \"$0\" \"$@\""}}));
+  const std::string pid = pidIn(job);
+  Outcome seen;
+  const auto line_has = [&](const std::string& who, const std::string& what) {
+    const size_t line = seen.output.find(who);
+    return line != std::string::npos && seen.output.find(what, line) < seen.output.find('\n', line + 1);
+  };
+  EXPECT_TRUE(eventually([&] {
+    seen = runProgram({HORING_INFO_PROGRAM, "job", pid});
+    return line_has("\nrank 0 (", "; in all_reduce #0 (") && line_has("\nrank 2 (", "; in all_reduce #0 (");
+  })) << seen.output
+      << seen.errors;
+  EXPECT_TRUE(line_has("\nrank 1 (", "): no calls\n")) << seen.output;
+  seen = runProgram({HORING_INFO_PROGRAM, "job"});
+  EXPECT_TRUE(line_has(": rank 1 of 3 (", ") in no call\n")) << seen.output;
+}
+
 TEST(JobWindow, IsFoundOnEmulatedNodes) {
   HORING_NEEDS_NODES();
   const Program job(jobCommand(
