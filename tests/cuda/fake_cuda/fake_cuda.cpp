@@ -24,51 +24,24 @@
 
 #include "fake_graph.h"
 #include "fake_kernels.h"
-#include "fake_stream.h"
+#include "fake_objects.h"
 #include "fake_types.h"
 
 namespace {
 
 using enum horing::fake::Result;
 using horing::fake::Context;
+using Event = horing::fake::RecordableEvent;
 using horing::fake::Graph;
 using horing::fake::GraphPlace;
 using horing::fake::IpcHandle;
 using horing::fake::Kernels;
-using horing::fake::Queue;
+using horing::fake::Range;
+using horing::fake::Stream;
 
 constexpr int kDevices = 4;
 constexpr int kProcessors = 8, kBlocksOfProcessor = 2;
 constexpr unsigned int kExternal = 1;  // CU_EVENT_WAIT_EXTERNAL, CU_EVENT_RECORD_EXTERNAL
-
-struct Stream {
-  Context* context;
-  Queue queue;
-  GraphPlace recorded{};  // while it records a graph
-
-  bool records() {
-    if (recorded.graph && recorded.graph->number == 0)
-      recorded = {};  // it was ended on the stream where it began
-    return recorded.graph != nullptr;
-  }
-};
-// Work recorded in a graph is known only there.
-struct Event : horing::fake::Event {
-  explicit Event(const Context* made_in) : horing::fake::Event{made_in} {}
-  GraphPlace place{};
-};
-// What a device's memory is to a program: [begin, begin + bytes). `data`: where its bytes are, the same pages where the driver
-// allocated them.
-struct Range {
-  size_t bytes;
-  int device;
-  bool is_managed;
-  char* data;
-  bool is_forbidden = false;  // to all but kernels
-  int pages = -1;             // a file that holds it
-  bool is_opened = false;     // another process's
-  Context* context = nullptr;
-};
 
 // All that the driver knows. One for the process, as the driver is.
 struct Driver {

@@ -1,0 +1,160 @@
+// Operations on GPUs that a program records in a graph and replays. As gpu_kernels_test.cpp on the fake driver, or on real GPUs.
+
+#include <barrier>
+#include <string>
+#include <vector>
+
+#include "gpu_ranks.h"
+
+namespace {
+
+using horing::test::CurrentGpu;
+using horing::test::FakeCuda;
+using horing::test::GpuStream;
+using horing::test::GpuVector;
+
+class GpuGraph : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
+    cuda_.setKernels(&horing::test::emulatedKernels());
+    comms_ = makeCommunicators(2, Meeting::kInitAll);
+  }
+  void TearDown() override {
+    if (comms_.empty()) return;
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+    cuda_.setKernels(nullptr);
+  }
+  const FakeCuda cuda_;
+  std::vector<horingComm_t> comms_;
+};
+
+// Each replay reads the scalar anew.
+TEST_F(GpuGraph, ReplaysReadAScalarOnTheGpu) {
+  std::barrier all_here(2);  // no thread may allocate or query while another thread records
+  onEveryRank(2, [&](int rank) {
+    const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+    const GpuVector<float> data(cuda_, rank, std::vector<float>(3000, 1)), scalar(cuda_, rank, {2});
+    const GpuStream stream(cuda_, rank);
+    const CurrentGpu current(cuda_, rank);
+    horingRedOp_t op;
+    EXPECT_HORING(horingRedOpCreatePreMulSum(&op, scalar.data(), horingFloat, horingScalarDevice, comm));
+    all_here.arrive_and_wait();
+    const RecordedGraph graph(cuda_, stream, [&] {
+      EXPECT_HORING(horingAllReduce(data.data(), data.data(), 3000, horingFloat, op, comm, stream.get()));
+    });
+    all_here.arrive_and_wait();
+    float expected = 1;
+    for (const float factor : {2.0f, 3.0f, 0.5f}) {
+      scalar.write({factor});
+      graph.launch();
+      stream.synchronize();
+      expected *= 2 * factor;
+      EXPECT_EQ(data.read(), std::vector<float>(3000, expected));
+    }
+    ASSERT_HORING(horingRedOpDestroy(op, comm));
+  });
+}
+
+// What a stream records runs again at every replay, without a call of the host.
+TEST_F(GpuGraph, ReplaysOperations) {
+  replaySums(cuda_, comms_);
+}
+
+// A graph may have calls of one communicator on several streams: its kernels use the same queues, so they must not run at once.
+TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
+  std::barrier all_here(2);  // no thread may allocate or query while another thread records
+  onEveryRank(2, [&](int rank) {
+    constexpr size_t kCount = 100'000;  // more than the parts of one call take, so that both meet at queues
+    const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+    const GpuVector<int64_t> ones(cuda_, rank, std::vector<int64_t>(kCount, 1)),
+        threes(cuda_, rank, std::vector<int64_t>(kCount, 3));
+    const GpuStream stream(cuda_, rank), side(cuda_, rank);
+    const CurrentGpu current(cuda_, rank);
+    void* event = nullptr;
+    EXPECT_EQ(cuda_.call<int(void**, unsigned int)>("cuEventCreate")(&event, 0), 0);
+    const auto order = [&](const GpuStream& first, const GpuStream& then) {
+      EXPECT_EQ(cuda_.call<int(void*, void*)>("cuEventRecord")(event, first.get()), 0);
+      EXPECT_EQ(cuda_.call<int(void*, void*, unsigned int)>("cuStreamWaitEvent")(then.get(), event, 0), 0);
+    };
+    all_here.arrive_and_wait();
+    const RecordedGraph graph(cuda_, stream, [&] {
+      order(stream, side);
+      EXPECT_HORING(
+          horingAllReduce(ones.data(), ones.data(), kCount, horingInt64, horingSum, comm, stream.get()));
+      EXPECT_HORING(
+          horingAllReduce(threes.data(), threes.data(), kCount, horingInt64, horingSum, comm, side.get()));
+      order(side, stream);
+    });
+    all_here.arrive_and_wait();
+    for (int replay = 0; replay < 3; ++replay) graph.launch();
+    stream.synchronize();
+    EXPECT_EQ(ones.read(), std::vector<int64_t>(kCount, 8));
+    EXPECT_EQ(threes.read(), std::vector<int64_t>(kCount, 24));
+    EXPECT_EQ(cuda_.call<int(void*)>("cuEventDestroy_v2")(event), 0);
+  });
+}
+
+// Of two graphs and of calls outside, each on a stream of its own, on one buffer. The program does not order them.
+TEST_F(GpuGraph, IsReplayedInTheOrderOfTheCalls) {
+  std::barrier all_here(2);  // no thread may allocate or query while another thread records
+  onEveryRank(2, [&](int rank) {
+    constexpr size_t kCount = 20'000;
+    const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+    const GpuVector<int64_t> data(cuda_, rank, std::vector<int64_t>(kCount, 1));
+    const GpuStream one(cuda_, rank), two(cuda_, rank), outside(cuda_, rank);
+    const CurrentGpu current(cuda_, rank);
+    const auto twice = [&](const GpuStream& stream) {
+      EXPECT_HORING(
+          horingAllReduce(data.data(), data.data(), kCount, horingInt64, horingSum, comm, stream.get()));
+    };
+    twice(outside);
+    all_here.arrive_and_wait();
+    const RecordedGraph graph_one(cuda_, one, [&] { twice(one), twice(one); });
+    const RecordedGraph graph_two(cuda_, two, [&] { twice(two); });
+    all_here.arrive_and_wait();
+    graph_one.instantiate();
+    graph_two.instantiate();
+    all_here.arrive_and_wait();
+    for (int round = 0; round < 4; ++round) {
+      graph_one.launch();
+      twice(outside);
+      graph_two.launch();
+      graph_one.launch();
+      twice(outside);
+    }
+    for (const GpuStream* const stream : {&one, &two, &outside}) stream->synchronize();
+    EXPECT_EQ(data.read(), std::vector<int64_t>(kCount, int64_t{1} << (1 + 4 * 7)));
+  });
+}
+
+// The error names the cause, and the communicator can still be used.
+TEST(GpuRecording, ThatWasBrokenOffRefusesCalls) {
+  const FakeCuda cuda;
+  if (FakeCuda::isReal()) GTEST_SKIP() << "a recording that ends in an error is no graph to be made";
+  cuda.setKernels(&horing::test::emulatedKernels());
+  std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+  const GpuVector<int64_t> data(cuda, 0, {1, 2, 3});
+  const GpuStream stream(cuda, 0);
+  const CurrentGpu current(cuda, 0);
+  const auto add = [&] {
+    return horingAllReduce(data.data(), data.data(), 3, horingInt64, horingSum, comms[0], stream.get());
+  };
+  ASSERT_HORING(add());
+  stream.synchronize();
+  ASSERT_EQ(cuda.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), RecordedGraph::kGlobal), 0);
+  unsigned long long allocated = 0;
+  EXPECT_NE(cuda.call<int(unsigned long long*, size_t)>("cuMemAlloc_v2")(&allocated, 64), 0);
+  EXPECT_EQ(add(), horingInvalidUsage);
+  EXPECT_NE(std::string(horingGetLastError(comms[0])).find("broke the recording off"), std::string::npos)
+      << horingGetLastError(comms[0]);
+  void* graph = nullptr;
+  EXPECT_NE(cuda.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
+  EXPECT_HORING(add());
+  stream.synchronize();
+  EXPECT_EQ(data.read(), (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+  cuda.setKernels(nullptr);
+}
+
+}  // namespace
