@@ -203,7 +203,8 @@ std::shared_ptr<void> GpuNeighbors::leave(std::shared_ptr<void> memory) {
   // Ranks of this process may leave later, on the same thread.
   if (shared_) shared_->keep(memory);
   shared_.reset();
-  return openers_.empty() ? nullptr : memory;
+  if (openers_.empty()) memory.reset();
+  return memory;
 }
 
 void GpuNeighbors::leak() {
