@@ -3,6 +3,7 @@ the parameter."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import signal
@@ -153,6 +154,40 @@ def test_exceptions_in_forward_and_in_backward():
     as_alone(run, lambda: made(Layers, [0, 1, 2, 3]))
 
 
+def test_a_backward_pass_that_fails_on_one_rank_ends_the_step_of_all():
+    def fail(_):
+        raise ArithmeticError("in backward")
+
+    def body(rank, size):
+        for strategy in SOME:
+            alone, net = made(Layers, [0, 1, 3]), paro.shard(made(Layers, [0, 1, 3]), strategy=strategy)
+            optimizers = adam(alone), adam(net)
+            one_step(alone, optimizers[0], range(size), 0)
+            one_step(net, optimizers[1], [rank], 0)
+            optimizers[1].zero_grad()
+            # The last of the backward pass: until then the rank made the same calls as the others.
+            inputs = inputs_of(1, rank).requires_grad_()
+            if rank == 1:
+                inputs.register_hook(fail)
+            error, text = (ArithmeticError, "in backward") if rank == 1 else (RuntimeError, "a backward pass failed on rank 1, so")
+            with pytest.raises(error, match=text):
+                net(inputs).square().mean().backward()
+                optimizers[1].step()
+            one_step(alone, optimizers[0], range(size), 2)
+            one_step(net, optimizers[1], [rank], 2)  # begins with zero_grad()
+            close_to(net.state_dict(), alone.state_dict())
+            net.zero_grad()
+            with contextlib.suppress(ArithmeticError):
+                net(inputs).square().mean().backward()
+            net.load_state_dict(alone.state_dict())  # drops gradients, whatever they are
+            net.zero_grad()
+            one_step(alone, optimizers[0], range(size), 3)
+            one_step(net, optimizers[1], [rank], 3)
+            close_to(net.state_dict(), alone.state_dict())
+
+    on_nodes(body)
+
+
 def test_what_parameters_yields():
     def body(rank, size):
         alone = made(Gpt)
@@ -179,13 +214,43 @@ def test_what_parameters_yields():
             name = "layers.0.mlp.0.weight"
             for wrong in (lambda: weight.sum(), lambda: weight.grad.pow(2).mean(), lambda: weight.grad.abs().max(), lambda: weight.norm(dim=0),
                           lambda: nn.functional.linear(torch.ones(1, WIDTH).double(), weight), lambda: copy.deepcopy(weight),
-                          lambda: weight.data.mean(), lambda: torch.mm(weight, weight.t()), lambda: torch.isfinite(weight.grad).all()):
-                with pytest.raises(TypeError, match=name):
+                          lambda: weight.data.mean(), lambda: torch.mm(weight, weight.t()), lambda: torch.isfinite(weight.grad).all(),
+                          lambda: torch.cat([weight.grad.flatten()]).norm(), lambda: nn.utils.parameters_to_vector([weight]), lambda: weight.T,
+                          lambda: torch.sum(input=weight), lambda: torch.linalg.svdvals(weight), lambda: nn.functional.normalize(weight),
+                          lambda: weight.detach().numpy(), lambda: weight[0], lambda: weight.tril(), lambda: torch.randn_like(weight),
+                          lambda: torch.ones(2, WIDTH).double() * weight, lambda: weight.max(0), lambda: torch._foreach_max([weight])):
+                with pytest.raises((RuntimeError, TypeError), match=name):
                     wrong()
             with pytest.raises(RuntimeError, match="sharded: its type, device and memory are fixed"):
                 net.float()
             with pytest.raises(TypeError, match="state_dict"):
                 copy.deepcopy(net)
+
+    on_nodes(body)
+
+
+def test_gradients_that_would_be_lost():
+    def body(rank, size):
+        for strategy in SOME:
+            net = paro.shard(made(Layers, [0, 1]), strategy=strategy)
+            weight, optimizer = net.layers[1][0].weight, adam(net)
+            with pytest.raises(RuntimeError, match="norm.* of the shard of parameter layers.1.0.weight has no gradient"):
+                net(inputs_of(0, rank)).sum() + weight.norm()
+            with torch.no_grad():
+                assert not weight.norm().requires_grad
+            assert torch.equal(weight.detach().norm(), nn.utils.get_total_norm([weight]))
+            loss = net(inputs_of(0, rank)).sum()
+            for wanted in (lambda: torch.autograd.backward([loss, weight * 2], [None, torch.ones_like(weight)]), lambda: (weight * 2).sum(),
+                           lambda: torch.autograd.grad(loss, weight), lambda: loss.backward(inputs=[weight])):
+                with pytest.raises(RuntimeError, match="parameter layers.1.0.weight"):
+                    wanted()
+            with pytest.raises(RuntimeError, match="the gradient of parameter layers.1.0.weight was set before there was one"):
+                weight.grad = torch.ones_like(weight)
+            one_step(net, optimizer, [rank])
+            optimizer.zero_grad(set_to_none=False)
+            weight.grad.add_(1)  # so it is not cleared any more
+            with pytest.raises(RuntimeError, match="the gradient of parameter layers.1.0.weight from the last optimizer step was not cleared"):
+                net(inputs_of(0, rank)).sum().backward()
 
     on_nodes(body)
 
@@ -285,6 +350,12 @@ def test_refused_with_the_name_of_the_parameter():
         hook = net.layers[1].register_forward_hook(lambda module, args, output: kept.append(module[0].weight), prepend=True)
         with pytest.raises(RuntimeError, match=r"parameter layers.1.0.weight.* is still referred to after the forward pass of layers.1"):
             net(inputs_of(0, rank))
+        kept.clear()
+        try:
+            raise KeyError
+        except KeyError:  # an exception from before the call
+            with pytest.raises(RuntimeError, match=r"parameter layers.1.0.weight.* is still referred to after the forward pass of layers.1"):
+                net(inputs_of(0, rank))
         hook.remove()
         kept.clear()
         net(inputs_of(0, rank)).sum().backward()
@@ -303,6 +374,19 @@ def test_refused_with_the_name_of_the_parameter():
         with pytest.raises(RuntimeError, match="the shard of parameter layers.3.0.weight was changed outside of an optimizer step"):
             net(inputs_of(0, rank))
 
+    def between_passes(rank, size):
+        for strategy in SOME:
+            net = paro.shard(made(Layers, [0]), strategy=strategy, units=[])
+            optimizer = adam(net)
+            for _ in range(2):  # from the second on, the unit stays gathered from the forward to the backward pass
+                one_step(net, optimizer, [rank])
+            loss = net(inputs_of(0, rank)).sum()
+            with torch.no_grad():
+                net.layers[0][0].weight.mul_(3)
+            with pytest.raises(RuntimeError, match="the shard of parameter layers.0.0.weight was changed outside of an optimizer step"):
+                optimizer.zero_grad()
+                loss.backward()
+
     def sparse(rank, size):
         net = paro.shard(nn.Embedding(4, 2, sparse=True), strategy="GGG")
         with pytest.raises(TypeError, match="parameter weight has a sparse gradient"):
@@ -314,6 +398,7 @@ def test_refused_with_the_name_of_the_parameter():
             paro.shard(nn.Sequential(net))
 
     on_nodes(body)
+    on_nodes(between_passes)
     on_nodes(sparse)
 
 

@@ -35,6 +35,7 @@ class Forward:
                  end_unit: Callable[[Unit], None]):
         self._gathering, self._saved, self._check, self._end_unit = gathering, saved, check, end_unit
         self._pushed: list[bool] = []  # by the calls that are under way
+        self._handled: list[BaseException | None] = []  # when they began
         for module, units in needs.items():
             ordered = sorted(units, key=lambda unit: unit.number)
             module.register_forward_pre_hook(lambda module, args, kwargs, units=ordered: self._enter(units, (args, kwargs)), prepend=True,
@@ -43,6 +44,7 @@ class Forward:
 
     def _enter(self, units: list[Unit], inputs) -> None:
         self._pushed.append(False)
+        self._handled.append(sys.exc_info()[1])
         for unit in units:
             unit.depth += 1
         if len(self._pushed) == 1:
@@ -72,6 +74,7 @@ class Forward:
     def _leave(self, units: list[Unit]) -> None:
         if self._pushed.pop():
             self._saved.pop()
+        has_failed = sys.exc_info()[1] is not self._handled.pop()
         for unit in reversed(units):
             unit.depth -= 1
             if unit.depth == 0:
@@ -79,14 +82,14 @@ class Forward:
                 if changed is not None:
                     raise RuntimeError(f"parameter {changed.name} was changed in place in the forward pass of {unit.name}: the change would be "
                                        "lost. Change model.parameters() between backward() and the next forward pass")
-                self._release(unit)
+                self._release(unit, has_failed)
 
-    def _release(self, unit: Unit) -> None:
+    def _release(self, unit: Unit, has_failed: bool) -> None:
         if in_backward():  # of checkpointed layers, whose gradients come next
             return
         if torch.is_grad_enabled() and self._gathering.is_next(unit):
             return
-        if sys.exc_info()[0] is not None:  # the objects of its frames are not used any more, and the first error counts
+        if has_failed:  # the objects of its frames are not used any more, and the first error counts
             with contextlib.suppress(RuntimeError):
                 for bucket in unit.buckets:
                     self._gathering.release_bucket(bucket, force=True)

@@ -33,7 +33,7 @@ class Gradients:
         self._reduced: set[Bucket] = set()  # in this pass
         self._used = {entry: False for entry in self._entries}  # since the last step, on this rank
         self._grads: dict[Entry, torch.Tensor | None] = dict.fromkeys(self._entries)
-        self._cleared: set[Entry] = set()  # that are zeros
+        self._cleared: dict[Entry, int] = {}  # that are zeros, while they have this version
         self.gathering: Gathering  # set by the object that makes both
         for entry in self._entries:
             entry.leaf.register_post_accumulate_grad_hook(lambda leaf, entry=entry: self._arrive(entry))
@@ -51,6 +51,7 @@ class Gradients:
             if self.state is State.SPENT and grad is not None:
                 raise RuntimeError(f"the gradient of parameter {entry.name} from the last optimizer step was not cleared: call zero_grad() of the "
                                    "optimizer, or of the model, before backward()")
+        self._check_unchanged()
         self._is_open = True
         torch.autograd.Variable._execution_engine.queue_callback(self._end_pass)
 
@@ -94,10 +95,7 @@ class Gradients:
         self._reduce_rest()
         self._is_open = False
         self.gathering.end_pass()
-        self._synchronize()
-        self.spend()
-        self._grads = {entry: self._spent(entry) for entry in self._entries}
-        self.state = State.SPENT
+        self._synchronize(gives_up=True)
 
     # ---- Between backward passes and the optimizer ----
 
@@ -111,6 +109,9 @@ class Gradients:
         if not entry.trainable:
             return
         self._settle()
+        if value is not None and self.state is not State.READY:
+            raise RuntimeError(f"the gradient of parameter {entry.name} was set before there was one, and would be lost: set it between backward() and "
+                               "the optimizer's step()")
         if value is not None and value.shape != entry.shard.shape:
             raise RuntimeError(f"the gradient of parameter {entry.name} has shape {tuple(value.shape)}: expected that of its shard, "
                                f"{tuple(entry.shard.shape)}")
@@ -120,19 +121,28 @@ class Gradients:
 
     def note_cleared(self, entry: Entry, tensor: torch.Tensor) -> None:
         if self._grads[entry] is tensor:
-            self._cleared.add(entry)
+            self._cleared[entry] = tensor._version
 
     def _settle(self) -> None:
+        failed = self._end_passes()
+        if failed is not None:
+            raise RuntimeError(f"a backward pass failed on rank {failed}, so the gradients of this step are not complete, and no rank has them: call "
+                               "zero_grad(), and begin the next step")
+
+    def _end_passes(self) -> int | None:
+        """Another rank, whose backward pass failed."""
         if self._is_open and in_backward():
             raise RuntimeError("gradients of model.parameters() are read within a backward pass: they are there when it is over")
         if self._is_open:
             self._give_up_pass()
         elif self.state is State.ACCUMULATING:
-            self._synchronize()
+            return self._synchronize()
+        return None
 
-    def _synchronize(self) -> None:
+    def _synchronize(self, gives_up: bool = False) -> int | None:
+        """`gives_up`: this rank's backward pass failed. Then the step ends without an update on all ranks, and they get this rank."""
         self.gathering.release_all()
-        used, some_are_left = self._agree()
+        used, some_are_left, failed = self._agree(gives_up)
         if some_are_left:
             self._reduce_rest()
         self._client.sync_grads()
@@ -146,18 +156,25 @@ class Gradients:
                 self._grads[entry] = shard_of(piece, entry, self) if entry in used else None
         self._used = {entry: False for entry in self._entries}
         self.state = State.READY
+        if failed is not None:
+            self.spend()
+            self._grads = {entry: self._spent(entry) for entry in self._entries}
+            self.state = State.SPENT
+        return failed
 
-    def _agree(self) -> tuple[set[Entry], bool]:
-        """The parameters that had a gradient on any rank, and whether one has gradients that came after their bucket was reduced.
-        Raises if the ranks' calls differ, which would have mixed up data."""
+    def _agree(self, gives_up: bool) -> tuple[set[Entry], bool, int | None]:
+        """The parameters that had a gradient on any rank, whether one has gradients that came after their bucket was reduced, and a
+        rank whose backward pass failed. Raises if the ranks' calls differ, which would have mixed up data."""
         mine = self.gathering.history
         is_left = any(entry.leaf.grad is not None for entry in self._entries)
-        facts = torch.tensor([mine, -mine, int(is_left), *(int(self._used[entry]) for entry in self._entries)])
+        failed = dist.get_rank() if gives_up else -1
+        facts = torch.tensor([mine, -mine, int(is_left), failed, *(int(self._used[entry]) for entry in self._entries)])
         self._group.allreduce(facts, op=dist.ReduceOp.MAX).wait()
         if facts[0] != -facts[1]:
             raise RuntimeError("ranks used parameters in different orders since the last step, so their data was mixed up: all ranks must run the "
                                "same modules in the same order, in forward and backward passes")
-        return {entry for entry, used in zip(self._entries, facts[3:].tolist()) if used}, bool(facts[2])
+        _, _, some_are_left, failed, *used = facts.tolist()
+        return {entry for entry, is_used in zip(self._entries, used) if is_used}, bool(some_are_left), None if failed < 0 else failed
 
     def before_gather(self) -> None:
         """Ends the optimizer's turn. Only in it may shards be changed."""
@@ -166,6 +183,9 @@ class Gradients:
             return
         if self._is_open and not in_backward():
             self._give_up_pass()
+        self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
         with torch._C.DisableTorchFunctionSubclass():  # faster
             changed = next((entry for entry in self._entries if entry.shard._version != self.versions[entry]), None)
         if changed is not None:
@@ -175,7 +195,7 @@ class Gradients:
     def spend(self) -> None:
         self._client.sync_params()
         self.versions = {entry: entry.shard._version for entry in self._entries}
-        self._grads = {entry: None if grad is None or entry in self._cleared else self._spent(entry) for entry, grad in self._grads.items()}
+        self._grads = {entry: None if grad is None or self._cleared.get(entry) == grad._version else self._spent(entry) for entry, grad in self._grads.items()}
         self._cleared.clear()
         self.state = State.SPENT if any(grad is not None for grad in self._grads.values()) else State.NONE
 
@@ -188,7 +208,7 @@ class Gradients:
 
     def end_step(self) -> None:
         """Drops accumulated gradients; parameters can be set then."""
-        self._settle()
+        self._end_passes()
         if self.state is State.READY:
             self.spend()
         self.gathering.release_all()

@@ -1,25 +1,30 @@
 """The tensors that model.parameters() yields: this rank's elements of each parameter, and of its gradient.
 
-Element-wise operations work on them as on any tensor. A norm is computed over all ranks. An operation that needs
-whole parameters raises, and names the parameter.
+Element-wise operations work on them as on any tensor. A norm is computed over all ranks. Every other operation raises, and
+names the parameter.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
+from typing import NoReturn
 
 import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 _NORMS = {"norm", "linalg_norm", "linalg_vector_norm", "_foreach_norm"}
-_NOT_ELEMENT_WISE = {
-    "sum", "nansum", "mean", "nanmean", "prod", "max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "all", "any", "std", "var",
-    "std_mean", "var_mean", "median", "nanmedian", "quantile", "mode", "count_nonzero", "logsumexp", "softmax", "log_softmax", "cumsum",
-    "cumprod", "sort", "topk", "unique", "histc", "dot", "vdot", "inner", "trace", "linalg_matrix_norm", "matmul", "__matmul__", "mm", "mv",
-    "addmm", "linear", "embedding", "equal", "allclose", "_foreach_max", "normal_", "uniform_"}
-_NEW = {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_empty", "new_full"}
+# Element by element, beside what PyTorch tags as pointwise. Without the underscores around their names.
+_COMPOSED = {
+    "absolute", "and", "bfloat16", "contiguous", "copy", "cpu", "detach", "divide", "double", "fill", "float", "floor_divide", "floordiv",
+    "half", "invert", "multiply", "negative", "or", "requires_grad", "subtract", "to", "type_as", "xor", "zero"}
+# What they say holds for the shard itself.
+_ABOUT = {"__format__", "__len__", "__repr__", "_has_compatible_shallow_copy_type", "_is_view", "as_subclass", "data_ptr", "dim", "element_size", "get_device",
+          "is_complex", "is_contiguous", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_pinned", "is_shared", "ndimension", "nelement",
+          "numel", "register_hook", "size", "storage_offset", "stride", "type", "untyped_storage"}
+_NEW = {"zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_empty", "new_full", "new_ones", "new_tensor"}
 _ELEMENT_WISE = {getattr(torch.optim, name) for name in ("SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta",
                                                          "Rprop", "ASGD")}
 ORIGINAL = "_replaced_by_paro"  # an attribute of parameters that a model had before it was sharded
@@ -31,21 +36,23 @@ class Shard(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        name, sharded = getattr(function, "__name__", ""), _first_shard(args)
+        name, sharded = getattr(function, "__name__", ""), _first_shard((*args, *kwargs.values()))
         if sharded is not None and name != "__get__":
             if name in _NORMS:
                 return _norm(name, *args, **kwargs)
             if name == "_amp_foreach_non_finite_check_and_unscale_":
                 return _unscale(*args)
             with torch._C.DisableTorchFunctionSubclass():
-                _check(name, sharded, args)
+                _check(name, sharded, (*args, *kwargs.values()))
         with torch._C.DisableTorchFunctionSubclass():
             result = function(*args, **kwargs)
         if name in ("zero_", "_foreach_zero_"):
             _note_cleared(args[0])
-        if sharded is None or name in _NEW or type(result) is not torch.Tensor or result.shape != sharded.shape:
+        if sharded is None or name in _NEW or name in _ABOUT or not _are_tensors(result) or name.startswith("_foreach_"):
             return result
-        return shard_of(result, sharded.entry, sharded.owner)
+        if not isinstance(result, torch.Tensor) or result.shape != sharded.shape:
+            _refuse(function.__self__.__name__ if name == "__get__" else name, sharded)
+        return shard_of(result, sharded.entry, sharded.owner) if type(result) is torch.Tensor else result
 
     def __repr__(self, **_) -> str:
         return f"<{type(self).__name__} of {self.entry.name} {tuple(self.entry.shape)}: {self.numel()} elements on this rank>"
@@ -144,22 +151,43 @@ def _first_shard(args) -> torch.Tensor | None:
     return None
 
 
+def _are_tensors(result) -> bool:
+    return any(isinstance(each, torch.Tensor) for each in (result if isinstance(result, (list, tuple)) else [result]))
+
+
 def _note_cleared(gradients) -> None:
     for each in gradients if isinstance(gradients, (list, tuple)) else [gradients]:
         if isinstance(each, Shard):
             each.owner.note_cleared(each.entry, each)
 
 
+@functools.cache
+def _is_element_wise(name: str) -> bool:
+    plain = name.removeprefix("_foreach_").strip("_")
+    names = [plain, plain.removeprefix("r")]  # as in __rsub__
+    operators = [getattr(torch.ops.aten, each, None) for each in names]
+    pointwise = any(torch.Tag.pointwise in getattr(each, overload).tags for each in operators if each for overload in each.overloads())
+    return pointwise and plain not in ("equal", "max", "min") or bool(_COMPOSED & set(names)) or name.startswith("_fused_")
+
+
 def _check(name: str, sharded, args) -> None:
-    """Raises if the operation is not element by element."""
-    entry = sharded.entry
-    if name in _NOT_ELEMENT_WISE:
-        raise TypeError(f"{name}() needs all of parameter {entry.name}, and this rank has {sharded.numel()} of its {entry.count} elements. In "
-                        "a forward pass parameters are whole; norms are computed over all ranks; clip_grad_norm_ works")
+    """Raises if the operation is not element by element. No TypeError: of those, operators make others that do not name the parameter."""
+    if name in _NEW or name in _ABOUT:
+        return
+    masks = name == "__setitem__" and isinstance(args[1], torch.Tensor) and args[1].dtype is torch.bool
+    if not masks and not _is_element_wise(name):
+        _refuse(name, sharded)
     for each in args:
         if isinstance(each, torch.Tensor) and each.dim() > 0 and each.shape != sharded.shape:
-            raise TypeError(f"{name}() combines this rank's shard of parameter {entry.name} with a tensor of another shape, "
-                            f"{tuple(each.shape)}: outside of the forward pass of its module a parameter is no whole tensor")
+            raise RuntimeError(f"{name}() combines this rank's shard of parameter {sharded.entry.name} with a tensor of another shape, "
+                               f"{tuple(each.shape)}: outside of the forward pass of its module a parameter is no whole tensor")
+
+
+def _refuse(name: str, sharded) -> NoReturn:
+    raise RuntimeError(f"{name}() needs all of parameter {sharded.entry.name}, and its shard on this rank has {sharded.numel()} of its "
+                       f"{sharded.entry.count} elements, one after the other. The parameter is whole in the forward pass of its module, and in "
+                       "model.whole_parameters(); norms are computed over all ranks; clip_grad_norm_ works. This rank's elements, as a plain tensor: "
+                       "detach().as_subclass(torch.Tensor)")
 
 
 def _norm(name: str, tensor, ord=2, dim=None, keepdim=False, **kwargs):
@@ -170,6 +198,10 @@ def _norm(name: str, tensor, ord=2, dim=None, keepdim=False, **kwargs):
     if dim is not None or keepdim or any(value is not None for value in kwargs.values()) or not math.isfinite(order) and order < 0:
         raise TypeError(f"{name}() of a shard of parameter {tensors[0].entry.name}: only norms of the whole of orders from 0 to inf are "
                         "known, without dim")
+    if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+        raise RuntimeError(f"{name}() of the shard of parameter {tensors[0].entry.name} has no gradient, so a loss with it would be trained without "
+                           "it: take it of detach(), or under torch.no_grad(), for its value; for decay, use the optimizer's weight_decay, or "
+                           "compute the norm in the forward pass of the parameter's module")
     with torch._C.DisableTorchFunctionSubclass():
         norms = tensors[0].owner.norms(tensors, order)
     return tuple(norms) if isinstance(tensor, (list, tuple)) else norms[0]
