@@ -42,6 +42,7 @@ class Forward:
                                              with_kwargs=True)
             module.register_forward_hook(lambda module, args, output, units=ordered: self._leave(units), always_call=True)
 
+    @torch.compiler.disable  # a graph ends here, and the next one has the gathered parameters
     def _enter(self, units: list[Unit], inputs) -> None:
         self._pushed.append(False)
         self._handled.append(sys.exc_info()[1])
@@ -71,6 +72,7 @@ class Forward:
         if unit.calls <= 0:
             self._end_unit(unit)
 
+    @torch.compiler.disable
     def _leave(self, units: list[Unit]) -> None:
         if self._pushed.pop():
             self._saved.pop()
