@@ -272,9 +272,11 @@ HORING_API horingResult_t horingParoGetBucket(horingParo_t paro, int bucket, hor
 /* Usage of this client alone. Memory is counted as it is allocated, without the memory of communicators. Bytes sent are
  * counted for each collective as HO-Ring moves them. */
 typedef struct {
-  uint64_t stateBytes;      /* parameters, gradients and state kept; each bucket rounded up to whole shards */
-  uint64_t gradBufferBytes; /* the two buffers of horingParoOpenGrads, also used by horingParoSyncGrads */
-  uint64_t gatheredBytes;   /* held for gathered parameters: as many buckets as were gathered at once */
+  uint64_t stateBytes; /* parameters, gradients and state kept; each bucket rounded up to whole shards */
+  uint64_t
+      gradBufferBytes; /* the buffers of horingParoOpenGrads, also used by horingParoSyncGrads: two; where gradients
+                               are whole, as many as were opened at once */
+  uint64_t gatheredBytes;        /* held for gathered parameters: as many buckets as were gathered at once */
   uint64_t slowBytes, fastBytes; /* sent between groups, and inside the group, so far */
   uint64_t
       snapshotBytes; /* copies for horingParoStartSave: this rank's share of parameters and state among all ranks */
@@ -310,7 +312,8 @@ HORING_API horingResult_t horingParoReleaseParams(horingParo_t paro, int bucket)
 
 /* Opens a buffer, all 0, for the gradients of a trainable bucket in one micro-step. There are two buffers; if both are
  * in use by reductions, waits for the earlier one. Errors: horingInvalidUsage (open already, or two others are open;
- * frozen; between horingParoSyncGrads and horingParoSyncParams), and as for collectives. */
+ * frozen; between horingParoSyncGrads and horingParoSyncParams), horingSystemError (no memory, where gradients are whole),
+ * and as for collectives. */
 HORING_API horingResult_t horingParoOpenGrads(horingParo_t paro, int bucket);
 
 /* Writes the address of the buffer for the parameter's gradient, of the bucket's gradType; valid until

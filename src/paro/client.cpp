@@ -245,6 +245,14 @@ Result<Client::GradBuffer*> Client::openBuffer(int number) {
     HORING_TRY(collectOldest());
     buffer = find_free();
   }
+  if (!buffer && row_->grads == horingParoWhole) {
+    const auto absent =
+        std::ranges::find_if(grad_buffers_, [](const GradBuffer& each) { return !each.memory; });
+    if (absent != std::end(grad_buffers_)) {
+      HORING_ASSIGN(absent->memory, Memory::allocate(list_.longestGradBytes(), &usage_.gradBufferBytes));
+      buffer = absent;
+    }
+  }
   if (!buffer)
     return outOfOrder("would be the third with open gradients", number,
                       "horingParoReduceGrads of one of the others");

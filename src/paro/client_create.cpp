@@ -167,12 +167,15 @@ Status Client::allocate() {
     trainable += buckets_[i].layout.trainable;
     HORING_TRY(allocate(buckets_[i]));
   }
-  size_t grad_bytes = list_.longestGradBytes();
+  size_t scratch_bytes = 0;
   for (const Move& move : moves_)
     for (const BucketLayout& bucket : list_.buckets)
       if (bucket.trainable && grad_transfers_.folds(move))
-        grad_bytes = std::max(grad_bytes,
-                              grad_transfers_.scratchCount(move, bucket.padded) * bytesOf(bucket.grad_type));
+        scratch_bytes = std::max(
+            scratch_bytes, grad_transfers_.scratchCount(move, bucket.padded) * bytesOf(bucket.grad_type));
+  // Gradients that stay whole may never be opened: openBuffer() allocates then.
+  if (row_->grads == horingParoWhole && scratch_bytes == 0) return {};
+  const size_t grad_bytes = std::max(scratch_bytes, list_.longestGradBytes());
   for (int i = 0; i < std::min(trainable, 2); ++i) {
     HORING_ASSIGN(grad_buffers_[i].memory, Memory::allocate(grad_bytes, &usage_.gradBufferBytes));
   }

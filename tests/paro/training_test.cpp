@@ -134,6 +134,7 @@ TEST_P(Training, KeepsAndSendsWhatTheFormulasSay) {
       // The longest bucket is one parameter of 1003 float32; no more than two are gathered, or open, at once.
       const double two_buckets = 2 * 4 * (1003.0 + ranks());
       EXPECT_LE(static_cast<double>(usage.gradBufferBytes), two_buckets);
+      EXPECT_GT(usage.gradBufferBytes, 0u);
       EXPECT_LE(static_cast<double>(usage.gatheredBytes),
                 strategy < horingParoINI ? 0 : two_buckets + 4 * 501);
       // Padding is a few hundredths of so small a model.
@@ -208,6 +209,13 @@ TEST_P(Training, TakesNoGradientForZeros) {
         EXPECT_DOUBLE_EQ(norm, std::sqrt(5 + 7.0 * ranks() * ranks()));
         ASSERT_PARO(horingParoSyncParams(paro));
       }
+      // Gradients that stay whole are added up where they are kept. Between groups of different sizes they are exchanged.
+      const horingParoStrategyInfo_t* row = nullptr;
+      horingParoUsage_t usage{};
+      ASSERT_PARO(horingParoGetStrategy(config.strategy, &row));
+      ASSERT_PARO(horingParoGetUsage(paro, &usage));
+      const bool needs_none = row->grads == horingParoWhole && (isEven() || row->state != horingParoByGroup);
+      EXPECT_EQ(usage.gradBufferBytes == 0, needs_none);
       EXPECT_PARO(horingParoDestroy(paro));
     });
 }

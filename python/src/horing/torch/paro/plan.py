@@ -120,7 +120,7 @@ def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, op
             sums[0] += each.slowBytes
             sums[1] += each.fastBytes
     return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept, most_kept,
-                0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(units), slow, fast,
+                0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(row, shape, units), slow, fast,
                 tuple((*key, *sums) for key, sums in operations.items()), tuple(estimates))
 
 
@@ -130,8 +130,10 @@ def _most_gathered(units: list[Unit]) -> int:
     return sizes[0] + sum(sorted(sizes[1:], reverse=True)[:3])
 
 
-def _grad_buffers(units: list[Unit]) -> int:
-    """Two of the longest bucket, where buckets end with units."""
+def _grad_buffers(row: c.StrategyInfo, shape: Shape, units: list[Unit]) -> int:
+    """Two of the longest bucket, where buckets end with units. None where gradients stay whole, and no groups of different sizes exchange them."""
+    if row.grads == c.WHOLE and (shape.is_grid or row.state != c.BY_GROUP):
+        return 0
     sizes: dict[tuple, int] = {}
     for unit in units:
         for entry in unit.entries:
