@@ -26,13 +26,17 @@ Blocks::Blocks(std::vector<Place> places, bool nested) : places_(std::move(place
     members.resize(std::max(members.size(), static_cast<size_t>(local) + 1));
     members[static_cast<size_t>(local)] = rank;
   }
-  even_ = std::ranges::all_of(members_, [&](const auto& each) { return each.size() == members_[0].size(); });
-  if (nested_ || even_) {
-    nest();
-    return;
-  }
+  if (places_.empty()) return;
+  const auto size = [](const std::vector<int>& members) { return members.size(); };
+  const auto [fewest, most] = std::ranges::minmax(members_, {}, size);
+  even_ = fewest.size() == most.size();
+  fewest_members_ = static_cast<int>(fewest.size());
   const auto n = static_cast<uint64_t>(ranks());
-  for (uint64_t rank = 0; rank < n; ++rank) all_.push_back({{rank, n}, {rank + 1, n}});
+  if (nested_ || even_)
+    nest();
+  else
+    for (uint64_t rank = 0; rank < n; ++rank) all_.push_back({{rank, n}, {rank + 1, n}});
+  if (!even_) group_shares_ = groupShares();
 }
 
 Blocks::Part Blocks::partOf(const Place& place) const {
@@ -92,28 +96,24 @@ Range Blocks::of(horingParoPartition_t partition, int rank, size_t count) const 
   return {at(part.begin), at(part.end) - at(part.begin)};
 }
 
-double Blocks::groupShare(int group) const {
-  double sum = 0;
-  for (const int rank : members(group)) {
-    const Part& part = all_[static_cast<size_t>(rank)];
-    sum += part.end.value() - part.begin.value();
-  }
-  return sum;
+std::vector<double> Blocks::groupShares() const {
+  std::vector<double> shares(members_.size());
+  for (size_t rank = 0; rank < all_.size(); ++rank)
+    shares[static_cast<size_t>(places_[rank].group)] += all_[rank].end.value() - all_[rank].begin.value();
+  return shares;
 }
 
 Shares Blocks::shares(int rank) const {
-  const int group = place(rank).group;
-  const auto size = [](const std::vector<int>& members) { return static_cast<int>(members.size()); };
-  if (even_) return Shares::even(groups(), size(members_[0]));
+  if (even_) return Shares::even(groups(), fewest_members_);
+  const auto group = static_cast<size_t>(place(rank).group);
   const Part& part = all_[static_cast<size_t>(rank)];
   const double share = part.end.value() - part.begin.value();
-  const auto& smallest = *std::ranges::min_element(members_, {}, size);
   return {.groups = groups(),
-          .members = size(members(group)),
-          .fewest_members = size(smallest),
+          .members = static_cast<int>(members_[group].size()),
+          .fewest_members = fewest_members_,
           .all = nested_ ? 1 / share : ranks(),
-          .group = groupShare(group),
-          .next_group = groupShare((group + 1) % groups())};
+          .group = group_shares_[group],
+          .next_group = group_shares_[(group + 1) % group_shares_.size()]};
 }
 
 }  // namespace horing::paro

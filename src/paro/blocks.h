@@ -86,11 +86,14 @@ class Blocks {
   Part partOf(const Place& place) const;
   Fraction after(const Fraction& at) const;
   void nest();
-  double groupShare(int group) const;
+  // What each group keeps of a vector that is sharded over all ranks.
+  std::vector<double> groupShares() const;
 
   std::vector<Place> places_;
   std::vector<std::vector<int>> members_;
-  std::vector<Part> all_;  // by rank: sharded over all ranks
+  std::vector<Part> all_;             // by rank: sharded over all ranks
+  std::vector<double> group_shares_;  // unless groups have one size
+  int fewest_members_ = 1;
   bool even_ = true;
   bool nested_ = true;
 };

@@ -1,8 +1,10 @@
 // Groups of different sizes: what each rank keeps and sends.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 
+#include "../sanitizer.h"
 #include "job.h"
 
 namespace {
@@ -54,6 +56,20 @@ TEST(UnevenGroups, ShareTheStateInsideTheSharesOfGroups) {
   // Rank 0 takes the first quarter, rank 3 the next, rank 1 what its third has left, rank 2 its third.
   expectNear(statesOf({3, 1}, horingParoIIG), {1, 2.0 / 3, 4.0 / 3, 1});
   expectNear(statesOf({3, 1}, horingParoNNG), {1, 1, 1, 1});
+}
+
+// Adding up a group for each of its ranks took 39 s for one of them.
+TEST(UnevenGroups, AreEstimatedInTimeHoweverManyTheRanks) {
+  const Sizes one_large = {65534, 1};
+  Sizes many_small(32768, 1);
+  many_small[0] = 2;
+  const auto begin = std::chrono::steady_clock::now();
+  for (const Sizes& sizes : {one_large, many_small})
+    for (int number = 0; number < horingParoNumStrategies; ++number)
+      EXPECT_GT(costOn(sizes, 1, 0, static_cast<horingParoStrategy_t>(number), 1'000'000).memoryBytes, 0u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10) * horing::test::kSlowdown);
+  // The rank alone in its group keeps all.
+  EXPECT_EQ(costOn(one_large, 1, 0, horingParoIII, 1'000'000).memoryBytes, 16'000'000u);
 }
 
 // Every shape of up to three groups of up to nine ranks: all is kept, and no rank keeps more state than its share in its group.
