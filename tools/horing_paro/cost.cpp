@@ -1,6 +1,9 @@
 #include "horing_paro/cost.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "common/quantity.h"
 
 namespace horing::paro {
 
@@ -15,8 +18,8 @@ void setMoves(CostTable& costs, horingParoScope_t scope, CollectiveCost one_way)
 
 // A ring or direct exchange of m ranks: V(m-1)/m bytes into each.
 CollectiveCost groupCost(const Grid& grid, const Links& links) {
-  const double hops = grid.members - 1;
-  return {hops * links.fast_hop_seconds, hops / grid.members * 8 / links.fast_bits_per_second};
+  const double hops = grid.most - 1;
+  return {hops * links.fast_hop_seconds, hops / grid.most * 8 / links.fast_bits_per_second};
 }
 
 // All rails at once: m V(M-1)/M bytes into the node, through its interfaces.
@@ -28,6 +31,20 @@ CollectiveCost railCost(const Grid& grid, const Links& links) {
 }
 
 }  // namespace
+
+Grid gridOf(const std::vector<int>& sizes) {
+  const auto [least, most] = std::ranges::minmax(sizes);
+  return {static_cast<int32_t>(sizes.size()), least, most, std::accumulate(sizes.begin(), sizes.end(), 0)};
+}
+
+std::string nodesText(const Grid& grid, const std::vector<int>& sizes) {
+  if (sizes.empty())
+    return formatString("%d node%s of %d rank%s", grid.groups, grid.groups == 1 ? "" : "s", grid.members,
+                        grid.members == 1 ? "" : "s");
+  std::string text = "nodes of ";
+  for (size_t i = 0; i < sizes.size(); ++i) text += (i ? ", " : "") + std::to_string(sizes[i]);
+  return text + " ranks";
+}
 
 CostTable hoRingCosts(const Grid& grid, const Links& links) {
   const CollectiveCost group = groupCost(grid, links);
@@ -47,11 +64,11 @@ CostTable flatRingCosts(const Grid& grid, const Links& links) {
   CostTable costs;
   setMoves(costs, horingParoGroup, groupCost(grid, links));
   setMoves(costs, horingParoRail, railCost(grid, links));
-  const double hops = grid.ranks() - 1;
+  const double hops = grid.ranks - 1;
   const bool one_node = grid.groups == 1;
   setMoves(costs, horingParoGlobal,
            {hops * (one_node ? links.fast_hop_seconds : links.slow_hop_seconds),
-            hops / grid.ranks() * 8 / (one_node ? links.fast_bits_per_second : links.slow_bits_per_second)});
+            hops / grid.ranks * 8 / (one_node ? links.fast_bits_per_second : links.slow_bits_per_second)});
   return costs;
 }
 

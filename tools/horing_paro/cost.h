@@ -5,10 +5,12 @@
 // local index. V is the size of the whole vector that a collective gathers or reduces.
 //
 // Over all ranks a collective is split the HO-Ring way: V(M-1)/M bytes enter each node, the lower bound, and V(m-1)/m each rank
-// from inside its node, for an all-gather or reduce-scatter; an all-reduce moves twice that.
+// from inside its node, for an all-gather or reduce-scatter; an all-reduce moves twice that. Where nodes differ in size, the smallest has the
+// fewest interfaces for what enters it, and a rank of the largest gets the most from its node.
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "horing/paro.h"
@@ -17,10 +19,15 @@ namespace horing::paro {
 
 struct Grid {
   int32_t groups = 1;   // M, nodes
-  int32_t members = 1;  // m, ranks of each
-  int32_t ranks() const { return groups * members; }
+  int32_t members = 1;  // m, ranks of each, or of the smallest
+  int32_t most = members;
+  int32_t ranks = groups * members;
   bool operator==(const Grid&) const = default;
 };
+// `sizes`: the ranks of each node, at least one.
+Grid gridOf(const std::vector<int>& sizes);
+// "4 nodes of 8 ranks", "nodes of 4, 3 ranks"; `sizes` where they differ, else empty.
+std::string nodesText(const Grid& grid, const std::vector<int>& sizes);
 
 // Seconds that one collective of V bytes takes: latency + V * per_byte.
 struct CollectiveCost {

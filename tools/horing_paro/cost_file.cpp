@@ -27,6 +27,24 @@ Result<int32_t> sideIn(const json& object, const char* name) {
   return static_cast<int32_t>(side);
 }
 
+Status takeNodes(const json& document, MeasuredCosts& measured) {
+  HORING_ASSIGN(const int32_t nodes, sideIn(document, "nodes"));
+  const json ranks = document.value("ranks", json());
+  if (!ranks.is_array()) {
+    HORING_ASSIGN(const int32_t members, sideIn(document, "ranks"));
+    measured.grid = {nodes, members};
+    return {};
+  }
+  for (const json& size : ranks) {
+    HORING_ASSIGN(const int32_t members, sideIn(json{{"ranks", size}}, "ranks"));
+    measured.sizes.push_back(members);
+  }
+  if (std::ssize(measured.sizes) != nodes)
+    return makeStatus(Code::kInvalidArgument, "\"ranks\" has to have a number for each of %d nodes", nodes);
+  measured.grid = gridOf(measured.sizes);
+  return {};
+}
+
 // The entry for one kind of collective; null when there is none.
 const json* findEntry(const json& entries, horingParoScope_t scope, horingParoCollective_t collective) {
   for (const json& entry : entries)
@@ -49,8 +67,9 @@ const char* collectiveName(horingParoCollective_t collective) {
 }
 
 std::string formatCosts(const MeasuredCosts& measured) {
-  json document = {
-      {"nodes", measured.grid.groups}, {"ranks", measured.grid.members}, {"costs", json::array()}};
+  json document = {{"nodes", measured.grid.groups},
+                   {"ranks", measured.sizes.empty() ? json(measured.grid.members) : json(measured.sizes)},
+                   {"costs", json::array()}};
   for (horingParoScope_t scope : kScopes)
     for (horingParoCollective_t collective : kCollectives)
       document["costs"].push_back(
@@ -67,8 +86,7 @@ Result<MeasuredCosts> parseCosts(const std::string& text) {
     return makeStatus(Code::kInvalidArgument,
                       "this is no file of costs such as 'horing-paro measure' writes");
   MeasuredCosts measured;
-  HORING_ASSIGN(measured.grid.groups, sideIn(document, "nodes"));
-  HORING_ASSIGN(measured.grid.members, sideIn(document, "ranks"));
+  HORING_TRY(takeNodes(document, measured));
   for (horingParoScope_t scope : kScopes)
     for (horingParoCollective_t collective : kCollectives) {
       const json* entry = findEntry(document["costs"], scope, collective);

@@ -10,6 +10,7 @@ namespace horing::paro {
 struct MeasuredCosts {
   Grid grid;  // where they were measured
   CostTable costs;
+  std::vector<int> sizes = {};  // of nodes, where these differ; in the file "ranks": [4, 3]
 };
 
 const char* scopeName(horingParoScope_t scope);

@@ -8,13 +8,13 @@ namespace horing::paro {
 
 namespace {
 
-constexpr Job paperJob(uint64_t parameters, uint64_t trainable) {
+Job paperJob(uint64_t parameters, uint64_t trainable) {
   return {{kPaperGrid.groups, kPaperGrid.members, parameters, trainable, 10, 2, 12}, 0};
 }
 
 constexpr uint64_t kBillion = 1'000'000'000;
 
-constexpr GuidelineCase kCases[] = {
+const GuidelineCase kCases[] = {
     {"7B, all trained", paperJob(7 * kBillion, 7 * kBillion), {"NII", "IIG", "III"}},
     {"65B, all trained", paperJob(65 * kBillion, 65 * kBillion), {"IIG", nullptr, nullptr}},
     {"7B, 1/16 trained", paperJob(7 * kBillion, 7 * kBillion / 16), {"NIG", "NII", nullptr}},

@@ -81,10 +81,10 @@ std::string againstNext(const Plan& plan, const Forecast& chosen) {
 
 std::string slowBytesText(const Forecast& chosen, const Job& job) {
   if (job.model.groups == 1) return "There is one node, so nothing crosses a slow link.";
-  const std::string carried =
-      bytesText(static_cast<double>(chosen.estimate.slowBytes) * job.model.ranksPerGroup) +
-      " leave each node in an optimizer step";
-  return microStepBytes(chosen.estimate, job).slow > 0
+  const std::string carried = bytesText(chosen.node_slow_bytes) + " leave " +
+                              (job.sizes.empty() ? "each node" : "the node that sends the most") +
+                              " in an optimizer step";
+  return chosen.node_micro_step_bytes > 0
              ? carried + ", more with every micro-step."
              : carried + ", however many micro-steps it has: micro-steps stay inside the nodes.";
 }
@@ -97,6 +97,42 @@ void addFastest(const Plan& plan, const Forecast& chosen, std::vector<std::strin
   sentences.push_back(nameText(best.strategy) + " would take " + secondsText(best.step_seconds) +
                       ", but needs " + bytesText(best.memory()) + ", " +
                       bytesText(best.memory() - plan.memory_bytes) + " more than there is.");
+}
+
+Result<horingParoEstimate_t> estimateOf(horingParoStrategy_t strategy, const horingParoModel_t& model) {
+  horingParoEstimate_t estimate{};
+  if (horingParoGetEstimate(strategy, &model, &estimate) != horingSuccess)
+    return Status(Code::kInvalidArgument, horingParoGetLastError());
+  return estimate;
+}
+
+// Memory and bytes.
+Result<Forecast> forecastOf(horingParoStrategy_t strategy, const Job& job) {
+  Forecast forecast;
+  forecast.strategy = strategy;
+  if (job.sizes.empty()) {
+    HORING_ASSIGN(forecast.estimate, estimateOf(strategy, job.model));
+    const double members = job.model.ranksPerGroup;
+    forecast.node_slow_bytes = members * static_cast<double>(forecast.estimate.slowBytes);
+    forecast.node_micro_step_bytes = members * microStepBytes(forecast.estimate, job).slow;
+    return forecast;
+  }
+  horingParoModel_t model = job.model;
+  model.groupSizes = job.sizes.data();
+  for (model.group = 0; model.group < std::ssize(job.sizes); ++model.group) {
+    double slow = 0, in_micro_step = 0;  // of the node
+    for (model.localIndex = 0; model.localIndex < job.sizes[static_cast<size_t>(model.group)];
+         ++model.localIndex) {
+      HORING_ASSIGN(const horingParoEstimate_t estimate, estimateOf(strategy, model));
+      slow += static_cast<double>(estimate.slowBytes);
+      in_micro_step += microStepBytes(estimate, job).slow;
+      if (estimate.fastBytes >= forecast.estimate.fastBytes) forecast.estimate = estimate;
+    }
+    forecast.node_slow_bytes = std::max(forecast.node_slow_bytes, slow);
+    forecast.node_micro_step_bytes = std::max(forecast.node_micro_step_bytes, in_micro_step);
+  }
+  forecast.estimate.memoryBytes = forecast.estimate.largestMemoryBytes;
+  return forecast;
 }
 
 // Compares with ZeRO-3, the usual choice.
@@ -137,10 +173,7 @@ Result<Plan> planStrategies(const Job& job, const CostTable& costs, double memor
   Plan plan;
   plan.memory_bytes = memory_bytes;
   for (int number = 0; number < horingParoNumStrategies; ++number) {
-    Forecast forecast;
-    forecast.strategy = static_cast<horingParoStrategy_t>(number);
-    if (horingParoGetEstimate(forecast.strategy, &job.model, &forecast.estimate) != horingSuccess)
-      return Status(Code::kInvalidArgument, horingParoGetLastError());
+    HORING_ASSIGN(Forecast forecast, forecastOf(static_cast<horingParoStrategy_t>(number), job));
     forecast.communication_seconds = communicationSeconds(forecast.estimate, costs);
     forecast.step_seconds = std::max(forecast.communication_seconds, job.compute_seconds);
     forecast.fits = forecast.memory() <= memory_bytes;

@@ -8,19 +8,27 @@
 
 namespace horing::paro {
 
+// The bytes of each rank of unequal nodes are computed by themselves.
+inline constexpr int kMaxRanksOfUnequalNodes = 512;
+
 // A training job, as far as its cost is concerned.
 struct Job {
   horingParoModel_t model = {};
   double compute_seconds = 0;  // of one optimizer step; communication hides behind it at best
+  // Of nodes of different sizes, the ranks of each, in place of model.ranksPerGroup; at most kMaxRanksOfUnequalNodes together.
+  std::vector<int> sizes = {};
 
-  Grid grid() const { return {model.groups, model.ranksPerGroup}; }
+  Grid grid() const { return sizes.empty() ? Grid{model.groups, model.ranksPerGroup} : gridOf(sizes); }
 };
 
 struct Forecast {
   horingParoStrategy_t strategy = horingParoNNN;
-  horingParoEstimate_t estimate = {};  // memory and bytes of a rank
-  double communication_seconds = 0;    // per optimizer step
-  double step_seconds = 0;             // max(communication, computation): the best that overlap can do
+  horingParoEstimate_t estimate =
+      {};  // of a rank: the most memory, and the bytes of one that sends the most inside its node
+  double node_slow_bytes = 0;        // that leave a node in an optimizer step: the most of any node
+  double node_micro_step_bytes = 0;  // ... in a micro-step
+  double communication_seconds = 0;  // per optimizer step
+  double step_seconds = 0;           // max(communication, computation): the best that overlap can do
   bool fits = false;
 
   double memory() const { return static_cast<double>(estimate.memoryBytes); }

@@ -22,10 +22,13 @@ constexpr const char* kPlanFooter = R"(Examples
       horing-paro plan --params 7e9 --nodes 4 --ranks 8 --accumulate 10 --memory 80GiB --svg plan.svg
   Most of the model frozen, one 100 Gbit/s interface per node:
       horing-paro plan --params 65B --trainable 65M --nodes 4 --ranks 8 --slow 100Gbit --interfaces 1
+  Nodes of different sizes, such as those of a job that has lost a rank:
+      horing-paro plan --params 7e9 --ranks-per-node 4,3 --accumulate 10
   With what collectives cost here, measured:
       horing-run -n 16 --nodes 4 --rate 100 -- horing-paro measure --output costs.json
       horing-paro plan --params 4M --nodes 4 --ranks 4 --accumulate 10 --costs costs.json
 
+On nodes of different sizes memory and bytes are those of the rank, or node, that has the most.
 Memory is that of parameters, gradients and optimizer state; gathered parameters, activations and buffers come on top: leave
 room for them. Times are of communication alone, without overlap, unless --compute says what it can hide behind.
 Exit code: 0; 1 if no strategy fits, or a file cannot be used; 2 for a wrong command line.)";
@@ -65,6 +68,20 @@ Result<Links> linksOf(const PlanOptions& options) {
   return links;
 }
 
+Status takeNodes(const PlanOptions& options, Job& job) {
+  const std::vector<int>& sizes = options.ranks_per_node;
+  const Grid grid = sizes.empty() ? Grid{options.nodes, options.ranks} : gridOf(sizes);
+  job.model.groups = grid.groups;
+  job.model.ranksPerGroup = grid.members;
+  if (grid.most == grid.members) return {};
+  job.model.ranksPerGroup = 0;
+  job.sizes = sizes;
+  if (grid.ranks <= kMaxRanksOfUnequalNodes) return {};
+  return makeStatus(Code::kInvalidArgument,
+                    "--ranks-per-node: %d ranks on nodes of different sizes, expected at most %d", grid.ranks,
+                    kMaxRanksOfUnequalNodes);
+}
+
 Status takeMeasured(const PlanOptions& options, Question& question) {
   std::ifstream file(options.costs_file);
   if (!file.is_open()) return systemError(errno, "cannot read %s", options.costs_file.c_str());
@@ -74,12 +91,12 @@ Status takeMeasured(const PlanOptions& options, Question& question) {
   if (!measured.ok())
     return makeStatus(Code::kInvalidArgument, "%s: %s", options.costs_file.c_str(),
                       measured.status().message().c_str());
-  const Grid& grid = measured.value().grid;
-  if (!(grid == question.job.grid()))
-    return makeStatus(Code::kInvalidArgument, "%s was measured on %d nodes of %d ranks, not on %d of %d",
-                      options.costs_file.c_str(), grid.groups, grid.members, question.job.model.groups,
-                      question.job.model.ranksPerGroup);
-  question.costs = measured.value().costs;
+  const auto& [grid, costs, sizes] = measured.value();
+  const Job& job = question.job;
+  if (grid != job.grid() || sizes != job.sizes)
+    return makeStatus(Code::kInvalidArgument, "%s was measured on %s, not on %s", options.costs_file.c_str(),
+                      nodesText(grid, sizes).c_str(), nodesText(job.grid(), job.sizes).c_str());
+  question.costs = costs;
   question.costs_text = "measured, from " + options.costs_file;
   return {};
 }
@@ -101,10 +118,19 @@ Status takeRates(const PlanOptions& options, Question& question) {
 void declarePlan(CLI::App& command, PlanOptions& options) {
   command.add_option("--params", options.params, "Parameters of the model: 7e9, 125M, 65B")->required();
   command.add_option("--trainable", options.trainable, "Number of trained parameters; default: all");
-  command.add_option("--nodes", options.nodes, "Nodes")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-  command.add_option("--ranks", options.ranks, "Ranks per node")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
+  CLI::Option* const nodes = command.add_option("--nodes", options.nodes, "Nodes")
+                                 ->check(CLI::Range(1, 1 << 16))
+                                 ->capture_default_str();
+  CLI::Option* const ranks = command.add_option("--ranks", options.ranks, "Ranks per node")
+                                 ->check(CLI::Range(1, 1 << 16))
+                                 ->capture_default_str();
+  command
+      .add_option("--ranks-per-node", options.ranks_per_node,
+                  "The ranks of each node, where they differ: 4,3; instead of --nodes and --ranks")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMaxRanksOfUnequalNodes))
+      ->excludes(nodes)
+      ->excludes(ranks);
   command.add_option("--accumulate", options.accumulate, "Micro-steps per optimizer step")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
@@ -162,8 +188,7 @@ Result<Question> questionOf(const PlanOptions& options) {
   HORING_ASSIGN(question.job.compute_seconds, valueOf("--compute", parseSeconds, options.compute));
   setPrecision(options.precision, model);
   model.microSteps = options.accumulate;
-  model.groups = options.nodes;
-  model.ranksPerGroup = options.ranks;
+  HORING_TRY(takeNodes(options, question.job));
   HORING_TRY(options.costs_file.empty() ? takeRates(options, question) : takeMeasured(options, question));
   return question;
 }

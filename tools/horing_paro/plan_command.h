@@ -13,6 +13,7 @@ struct PlanOptions {
   std::string trainable;  // empty: all
   int nodes = 1;
   int ranks = 1;
+  std::vector<int> ranks_per_node;  // in place of the two
   int accumulate = 1;
   std::string memory = "80GB";
   std::string precision = "mixed";

@@ -22,14 +22,12 @@ std::string plural(int32_t count, const char* word) {
 
 std::string row(const Question& question, const Plan& plan, size_t index) {
   const Forecast& forecast = plan.forecasts[index];
-  const double members = question.job.model.ranksPerGroup;
   const MicroStepBytes micro_step = microStepBytes(forecast.estimate, question.job);
   const char* mark = static_cast<int>(index) == plan.chosen ? "<- take" : forecast.fits ? "" : "too large";
   std::string text = formatString(
       "%-4s%-8s%10s%12s%12s%12s%12s%11s  %s", strategyName(forecast.strategy).c_str(),
       familiarName(forecast.strategy).c_str(), bytesText(forecast.memory()).c_str(),
-      bytesText(micro_step.slow * members).c_str(),
-      bytesText(static_cast<double>(forecast.estimate.slowBytes) * members).c_str(),
+      bytesText(forecast.node_micro_step_bytes).c_str(), bytesText(forecast.node_slow_bytes).c_str(),
       bytesText(micro_step.fast).c_str(), bytesText(static_cast<double>(forecast.estimate.fastBytes)).c_str(),
       secondsText(forecast.communication_seconds).c_str(), mark);
   while (text.back() == ' ') text.pop_back();
@@ -44,8 +42,8 @@ json strategyJson(const Forecast& forecast, const Job& job) {
           {"memory_bytes", forecast.estimate.memoryBytes},
           {"traffic_bytes",
            {{"slow_per_rank_and_step", slow},
-            {"slow_per_node_and_step", slow * job.model.ranksPerGroup},
-            {"slow_per_node_and_micro_step", micro_step.slow * job.model.ranksPerGroup},
+            {"slow_per_node_and_step", forecast.node_slow_bytes},
+            {"slow_per_node_and_micro_step", forecast.node_micro_step_bytes},
             {"fast_per_rank_and_step", forecast.estimate.fastBytes},
             {"fast_per_rank_and_micro_step", micro_step.fast}}},
           {"communication_seconds", forecast.communication_seconds},
@@ -60,9 +58,8 @@ std::string jobText(const Question& question) {
   const std::string trained =
       job.model.trainable == job.model.params ? "all" : countText(static_cast<double>(job.model.trainable));
   return countText(static_cast<double>(job.model.params)) + " parameters, " + trained + " of them trained; " +
-         plural(job.model.groups, "node") + " of " + plural(job.model.ranksPerGroup, "rank") + "; " +
-         plural(job.model.microSteps, "micro-step") + " in an optimizer step; " +
-         bytesText(question.memory_bytes) + " per rank";
+         nodesText(job.grid(), job.sizes) + "; " + plural(job.model.microSteps, "micro-step") +
+         " in an optimizer step; " + bytesText(question.memory_bytes) + " per rank";
 }
 
 std::string planText(const Question& question, const Plan& plan) {
@@ -83,7 +80,7 @@ std::string planJson(const Question& question, const Plan& plan) {
   document["question"] = {{"parameters", job.model.params},
                           {"trainable", job.model.trainable},
                           {"nodes", job.model.groups},
-                          {"ranks", job.model.ranksPerGroup},
+                          {"ranks", job.sizes.empty() ? json(job.model.ranksPerGroup) : json(job.sizes)},
                           {"micro_steps", job.model.microSteps},
                           {"memory_bytes", question.memory_bytes},
                           {"compute_seconds", job.compute_seconds},

@@ -1,6 +1,7 @@
 // `horing-paro plan` and `table`, run as a user runs them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -28,6 +29,40 @@ TEST(HoringParo, PlansThePapersSixtyFiveBillion) {
     EXPECT_EQ(strategy["fits"].get<bool>(), name == "IIG" || name == "IGG" || name == "GIG" || name == "GGG")
         << name;
   }
+}
+
+// Of the rank and the node that have the most; the memory is that of docs/paro.md.
+TEST(HoringParo, PlansForNodesOfDifferentSizes) {
+  const auto plan = [](std::vector<std::string> nodes) {
+    nodes.insert(nodes.begin(), {"plan", "--params", "1B", "--json"});
+    return horingParo(nodes);
+  };
+  const Outcome run = plan({"--ranks-per-node", "4,3", "--accumulate", "10"});
+  ASSERT_EQ(run.code, 0) << run.errors;
+  const nlohmann::json uneven = nlohmann::json::parse(run.output);
+  EXPECT_EQ(uneven["question"]["ranks"], (nlohmann::json{4, 3}));
+  const auto of = [&](const char* name) {
+    return *std::ranges::find_if(uneven["strategies"],
+                                 [&](const auto& each) { return each["name"] == name; });
+  };
+  for (const auto& [name, memory] : {std::pair("NNN", 16.0), {"NII", 6.667}, {"III", 5.333}, {"IIG", 3.048}})
+    EXPECT_NEAR(of(name)["memory_bytes"].get<double>() / 1e9, memory, 0.001) << name;
+  const auto leaves = [&](const char* name, const char* what) {
+    return of(name)["traffic_bytes"][what].get<double>() / 1e9;
+  };
+  EXPECT_NEAR(leaves("NNN", "slow_per_node_and_step"), 2, 1e-6);  // 2D(M-1)/M, where gradients have 2 bytes
+  EXPECT_EQ(leaves("IIG", "slow_per_node_and_micro_step"), 0);
+  EXPECT_GT(leaves("GGG", "slow_per_node_and_micro_step"), 1);
+  EXPECT_NE(run.output.find("leave the node that sends the most"), std::string::npos) << run.output;
+
+  EXPECT_EQ(plan({"--ranks-per-node", "4,4"}).output, plan({"--nodes", "2", "--ranks", "4"}).output);
+  EXPECT_EQ(plan({"--ranks-per-node", "4,3", "--nodes", "2"}).code, 2);
+  EXPECT_EQ(plan({"--ranks-per-node", "4,0"}).code, 2);
+  const Outcome many = plan({"--ranks-per-node", "500,20"});
+  EXPECT_EQ(many.code, 1);
+  EXPECT_NE(many.errors.find("520 ranks on nodes of different sizes, expected at most 512"),
+            std::string::npos)
+      << many.errors;
 }
 
 TEST(HoringParo, DrawsThePlan) {

@@ -58,6 +58,23 @@ TEST(CostFile, IsReadAsItWasWritten) {
     }
 }
 
+TEST(CostFile, HasTheSizesOfNodesThatDiffer) {
+  MeasuredCosts written = someCosts();
+  written.sizes = {4, 3, 1};
+  written.grid = gridOf(written.sizes);
+  EXPECT_EQ(written.grid, (Grid{3, 1, 4, 8}));
+  const std::string text = formatCosts(written);
+  const Result<MeasuredCosts> read = parseCosts(text);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read.value().grid, written.grid);
+  EXPECT_EQ(read.value().sizes, written.sizes);
+  for (const char* wrong : {"0", "\"4\"", "4, 4", "[4]"}) {
+    std::string other = text;
+    other.replace(other.find('4', other.find("\"ranks\"")), 1, wrong);
+    EXPECT_FALSE(parseCosts(other).ok()) << other;
+  }
+}
+
 TEST(CostFile, SaysWhatIsWrong) {
   const std::string good = formatCosts(someCosts());
   const auto complaint = [&](const std::string& from, const std::string& to) {

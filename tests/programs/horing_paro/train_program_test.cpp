@@ -274,8 +274,37 @@ TEST(HoringParoMeasure, GivesThePlannerItsCosts) {
     EXPECT_GT(strategy["communication_seconds"].get<double>(), 0) << strategy["name"];
   const Outcome elsewhere = runProgram(plan);
   EXPECT_EQ(elsewhere.code, 1);
-  EXPECT_NE(elsewhere.errors.find("measured on 2 nodes of 2 ranks, not on 1 of 2"), std::string::npos)
+  EXPECT_NE(elsewhere.errors.find("measured on 2 nodes of 2 ranks, not on 1 node of 2 ranks"),
+            std::string::npos)
       << elsewhere.errors;
+  std::remove(costs.c_str());
+}
+
+TEST(HoringParoMeasure, GivesThePlannerTheCostsOfNodesOfDifferentSizes) {
+  const std::string costs = testing::TempDir() + "horing_paro_uneven_" + std::to_string(getpid()) + ".json";
+  const auto on_two_and_one = [](const std::string& arguments) {
+    return runProgram(
+        {HORING_RUN_PROGRAM, "-n", "3", "--timeout", "100", "--", "sh", "-c",
+         std::string("HORING_GROUP=g$((RANK/2)) exec ") + HORING_PARO_PROGRAM + " " + arguments});
+  };
+  const Outcome measure = on_two_and_one("measure --bytes 256KiB --output " + costs);
+  ASSERT_EQ(measure.code, 0) << measure.errors;
+  const auto plan = [&](const std::string& sizes) {
+    return runProgram({HORING_PARO_PROGRAM, "plan", "--params", "1M", "--costs", costs, "--ranks-per-node",
+                       sizes, "--json"});
+  };
+  const Outcome planned = plan("2,1");
+  ASSERT_EQ(planned.code, 0) << planned.errors;
+  for (const json& strategy : json::parse(planned.output)["strategies"])
+    EXPECT_GT(strategy["communication_seconds"].get<double>(), 0) << strategy["name"];
+  const Outcome elsewhere = plan("1,2");
+  EXPECT_EQ(elsewhere.code, 1);
+  EXPECT_NE(elsewhere.errors.find("measured on nodes of 2, 1 ranks, not on nodes of 1, 2 ranks"),
+            std::string::npos)
+      << elsewhere.errors;
+  const Outcome by_hand = on_two_and_one("measure --strategy IIG");
+  EXPECT_EQ(by_hand.code, 1);
+  EXPECT_NE(by_hand.errors.find("these are nodes of 2, 1 ranks"), std::string::npos) << by_hand.errors;
   std::remove(costs.c_str());
 }
 

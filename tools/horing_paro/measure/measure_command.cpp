@@ -25,6 +25,9 @@ constexpr size_t kSmallParts =
 constexpr const char* kFooter = R"(Examples
       horing-run -n 16 --nodes 4 --rate 100 -- horing-paro measure --output costs.json
       horing-paro plan --params 4M --nodes 4 --ranks 4 --accumulate 10 --costs costs.json
+  On nodes of different sizes: float32, at most 4 MiB, the median of three or more; --precision and --repetitions do not count
+      horing-run --ranks-per-node 4,3 -- horing-paro measure --output costs.json
+      horing-paro plan --params 4M --ranks-per-node 4,3 --accumulate 10 --costs costs.json
   Seconds of one strategy's optimizer step by hand, its collectives one after the other; and of the client's step
       horing-run -n 16 --nodes 4 --rate 100 -- horing-paro measure --strategy IIG --params 2M --accumulate 10 --client)";
 
@@ -80,7 +83,7 @@ Result<CollectiveCost> measureOne(Scopes& scopes, horingParoScope_t scope, horin
   HORING_TRY(checkVector(static_cast<double>(wanted)));
   const int share = scope == horingParoRail ? scopes.grid().members : 1;  // a rail carries V/m
   // Both divide by the ranks, in elements of any type.
-  const size_t parts = kSmallParts * sizeof(double) * static_cast<size_t>(scopes.grid().ranks());
+  const size_t parts = kSmallParts * sizeof(double) * static_cast<size_t>(scopes.grid().ranks);
   const size_t large = roundUp(std::max<size_t>(wanted / static_cast<size_t>(share), 4096), parts);
   const size_t small = large / kSmallParts;
   const horingDataType_t type = typeOf(options.precision);
@@ -115,6 +118,27 @@ Status measureCosts(Scopes& scopes, const MeasureOptions& options) {
   return scopes.rank() == 0 ? write(options.output, formatCosts(measured)) : Status();
 }
 
+// On groups of different sizes: as PaRO measures for its choice of a strategy.
+Status measureUnequal(horingComm_t comm, const std::vector<int>& sizes, const MeasureOptions& options) {
+  if (!options.strategy.empty())
+    return makeStatus(
+        Code::kInvalidUsage,
+        "--strategy needs groups of one size, and these are %s: start the same number of ranks on "
+        "every node, or name groups with HORING_GROUP",
+        nodesText(gridOf(sizes), sizes).c_str());
+  HORING_ASSIGN(const uint64_t bytes, parseBytes(options.bytes));
+  horingParoRates_t rates;
+  HORING_TRY(statusOfParo(horingParoMeasure(comm, bytes, &rates)));
+  MeasuredCosts measured{gridOf(sizes), {}, sizes};
+  for (horingParoScope_t scope : kScopes)
+    for (horingParoCollective_t collective : kCollectives) {
+      const horingParoRate_t& rate = rates.of[collective][scope];
+      measured.costs.at(scope, collective) = {rate.latencySeconds, rate.secondsPerByte};
+    }
+  HORING_ASSIGN(const Place place, placeIn(comm));
+  return place.rank == 0 ? write(options.output, formatCosts(measured)) : Status();
+}
+
 Status measureStrategy(Scopes& scopes, const MeasureOptions& options) {
   horingParoStrategy_t strategy = horingParoAuto;
   HORING_TRY(statusOfParo(horingParoFindStrategy(options.strategy.c_str(), &strategy)));
@@ -122,7 +146,7 @@ Status measureStrategy(Scopes& scopes, const MeasureOptions& options) {
   const horingDataType_t type = typeOf(options.precision);
   const auto wire_bytes = static_cast<int>(bytesOf(type));
   HORING_TRY(checkVector(count * wire_bytes));
-  const auto params = roundUp(static_cast<size_t>(count), static_cast<size_t>(scopes.grid().ranks()));
+  const auto params = roundUp(static_cast<size_t>(count), static_cast<size_t>(scopes.grid().ranks));
   const horingParoModel_t model = {
       scopes.grid().groups, scopes.grid().members, params, params, options.accumulate, wire_bytes, 0, 0};
   horingParoEstimate_t estimate;
@@ -167,6 +191,9 @@ void declareMeasure(CLI::App& command, MeasureOptions& options) {
 
 Status runMeasure(const MeasureOptions& options) {
   HORING_ASSIGN(const Communicator comm, joinJob());
+  HORING_ASSIGN(const Groups groups, groupsIn(comm.get()));
+  const Grid grid = gridOf(groups.sizes);
+  if (grid.members != grid.most) return measureUnequal(comm.get(), groups.sizes, options);
   Scopes scopes(comm.get());
   HORING_TRY(scopes.open());
   return options.strategy.empty() ? measureCosts(scopes, options) : measureStrategy(scopes, options);

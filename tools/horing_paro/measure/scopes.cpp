@@ -1,7 +1,5 @@
 #include "horing_paro/measure/scopes.h"
 
-#include <algorithm>
-
 namespace horing::paro {
 
 size_t bytesOf(horingDataType_t type) {
@@ -11,13 +9,7 @@ size_t bytesOf(horingDataType_t type) {
 Status Scopes::open() {
   HORING_ASSIGN(global_place_, placeIn(global_));
   HORING_ASSIGN(const Groups groups, groupsIn(global_));
-  const auto [least, most] = std::ranges::minmax_element(groups.sizes);
-  if (*least != *most)
-    return makeStatus(Code::kInvalidUsage,
-                      "groups have %d to %d ranks: start the same number on every node, or name groups "
-                      "with HORING_GROUP",
-                      *least, *most);
-  grid_ = {static_cast<int32_t>(groups.sizes.size()), *most};
+  grid_ = gridOf(groups.sizes);
   horingComm_t made = nullptr;
   HORING_TRY(statusOfHoring(horingCommSplit(global_, groups.own, groups.local, &made, nullptr)));
   group_.reset(made);

@@ -17,7 +17,7 @@ struct Part {
 // One thread. Neither copied nor moved.
 class Scopes {
  public:
-  // Collective. `global` must outlive it. Errors: kInvalidUsage when groups differ in size, and those of splitting.
+  // Collective. `global` must outlive it; its groups have one size. Errors: those of splitting.
   explicit Scopes(horingComm_t global) : global_(global) {}
   Status open();
 
