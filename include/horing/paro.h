@@ -194,9 +194,11 @@ typedef struct {
   int trainable;         /* 0: frozen, with neither gradient nor state */
 } horingParoParam_t;
 
-/* Start with HORING_PARO_CONFIG_INITIALIZER, then assign the fields that are to differ. */
+/* Start with HORING_PARO_CONFIG_INITIALIZER, then assign the fields that are to differ. If the caller was compiled with
+ * the header of an older library, the missing fields count as in the initialiser; if with the header of a newer library,
+ * the fields that this library does not know must be 0. */
 typedef struct {
-  size_t size;                   /* from the initialiser; any other value is refused */
+  size_t size;                   /* from the initialiser */
   horingParoStrategy_t strategy; /* horingParoAuto unless assigned */
   uint64_t memoryLimit; /* bytes of horingParoEstimate_t.memoryBytes that every rank has; 0: no limit */
   size_t bucketBytes; /* of wire type at which a bucket is full; 0: 32 MiB. A longer parameter has its own */

@@ -1,4 +1,7 @@
 // From the functions of include/horing/paro.h to the client: handles, errors, NULL.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -72,14 +75,32 @@ horingResult_t onClient(horingParo_t paro, Body body) noexcept {
   return onClient(paro, paro, "paro", body);
 }
 
+// The least size of the struct in any version of the header, and more than it will ever have.
+constexpr size_t kLeastBytes = offsetof(horingParoConfig_t, units), kMostBytes = 4096;
+
+// From the header of an older library, with the initialiser's value for each field that it lacks; or of a newer one.
+Status readConfig(const horingParoConfig_t& given, horingParoConfig_t& own) {
+  const size_t size = given.size;
+  if (size < kLeastBytes || size > kMostBytes || size % alignof(horingParoConfig_t) != 0)
+    return makeStatus(Code::kInvalidArgument, "config.size is %zu: begin with HORING_PARO_CONFIG_INITIALIZER",
+                      size);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&given);
+  std::memcpy(&own, bytes, std::min(size, sizeof own));
+  for (size_t at = sizeof own; at < size; ++at)
+    if (bytes[at] != std::byte{0})
+      return makeStatus(
+          Code::kInvalidArgument,
+          "config.size is %zu, and byte %zu is set, but this library knows only the fields in the "
+          "first %zu bytes: leave the others 0, or use the newer library",
+          size, at, sizeof own);
+  return {};
+}
+
 // Checks a rank's own arguments, and copies them to `description`, unless they cannot be read.
 Status readArguments(const horingParoConfig_t* config, std::span<const horingParoParam_t> params,
                      Description& description) {
   description.config = HORING_PARO_CONFIG_INITIALIZER;
-  if (config && config->size != sizeof(horingParoConfig_t))
-    return makeStatus(Code::kInvalidArgument, "config.size is %zu: begin with HORING_PARO_CONFIG_INITIALIZER",
-                      config->size);
-  if (config) description.config = *config;
+  if (config) HORING_TRY(readConfig(*config, description.config));
   const horingParoConfig_t& given = description.config;
   if (given.strategy != horingParoAuto) HORING_TRY(findRow(given.strategy).status());
   if (given.stateValues < 0 || given.stateValues > HORING_PARO_MAX_STATE)

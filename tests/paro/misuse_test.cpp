@@ -244,6 +244,46 @@ TEST_F(Misuse, ArgumentsThatAreWrongAreNamed) {
   EXPECT_TRUE(paroRefuses(horingParoDestroy(nullptr), horingInvalidArgument, "paro is NULL"));
 }
 
+// Of older and newer headers.
+TEST_F(Misuse, AConfigurationOfAnotherSizeIsTakenIfItsFieldsAreKnown) {
+  struct Newer {
+    horingParoConfig_t config = HORING_PARO_CONFIG_INITIALIZER;
+    uint64_t additional = 0;
+  };
+  onEveryRank(kRanks, [&](int rank) {
+    const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+    const auto create = [&](const horingParoConfig_t& config, horingParo_t* paro) {
+      return horingParoCreate(paro, comm, &config, kModel.data(), kModel.size());
+    };
+    horingParo_t paro = nullptr;
+    horingParoInfo_t info{};
+    Newer newer;
+    newer.config.strategy = horingParoIIG;
+    newer.config.size = sizeof newer;
+    ASSERT_PARO(create(newer.config, &paro));
+    ASSERT_PARO(horingParoGetInfo(paro, &info));
+    EXPECT_EQ(info.strategy, horingParoIIG);
+    ASSERT_PARO(horingParoDestroy(paro));
+
+    newer.additional = 7;
+    EXPECT_TRUE(paroRefuses(create(newer.config, &paro), horingInvalidArgument,
+                            "this library knows only the fields"));
+
+    horingParoConfig_t older = newer.config;
+    older.size = offsetof(horingParoConfig_t, units);
+    older.gradsInFloat32 = 1;  // not its own
+    ASSERT_PARO(create(older, &paro));
+    ASSERT_PARO(horingParoGetInfo(paro, &info));
+    EXPECT_EQ(info.strategy, horingParoIIG);
+    for (int bucket = 0; bucket < info.numBuckets; ++bucket) {
+      horingParoBucket_t kind{};
+      ASSERT_PARO(horingParoGetBucket(paro, bucket, &kind));
+      EXPECT_EQ(kind.gradType, kind.type);
+    }
+    ASSERT_PARO(horingParoDestroy(paro));
+  });
+}
+
 TEST_F(Misuse, WhatWasGivenMayBeFreedAndChangedAtOnce) {
   Reference reference(kModel, Optimizer::kSgd);
   reference.step(kRanks, 1, 0, 1);
