@@ -22,6 +22,8 @@ constexpr int kPollMs = 1000;
 // One attempt to reconnect. The kernel would repeat an unanswered SYN only after a second.
 constexpr int64_t kReturnAttemptMs = 400;
 constexpr int kReturnPauseMs = 20;
+// In a row, at the port of the rendezvous: its process has ended. It had 0.5 s to listen again (RootThread::listenAgain).
+constexpr int kMostRefusals = 500 / kReturnPauseMs;
 
 SharedMessage shared(const RankMessage& message) {
   return std::make_shared<const std::vector<std::byte>>(encodeMessage(message));
@@ -165,6 +167,7 @@ bool JoinedControl::mayReturn() const {
 // Reconnects and sends the count of received messages; the rendezvous' answer completes the return. Also when this rank is aborted,
 // because the other ranks are to learn that.
 void JoinedControl::reconnect(Lock& lock) {
+  int refusals = 0;
   while (!stop_ && !finished()) {
     const int64_t left_ms = std::min<int64_t>(kReturnAttemptMs, back_by_->remainingMs());
     lock.unlock();
@@ -180,9 +183,10 @@ void JoinedControl::reconnect(Lock& lock) {
     }
     options_.log.info("control", "cannot return to the rendezvous yet: %s",
                       connected.status().message().c_str());
+    refusals = how == Attempt::kNobodyListens ? refusals + 1 : 0;
     if (how == Attempt::kRefusedHere) {
       loseConnection(connected.status());
-    } else if (back_by_->passed()) {
+    } else if (back_by_->passed() || refusals >= kMostRefusals) {
       loseRoot();
     }
   }

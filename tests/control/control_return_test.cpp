@@ -194,6 +194,7 @@ class DistantRoot {
   }
   ~DistantRoot() { kill(); }
   const UniqueId& id() const { return id_; }
+  void stop() { ASSERT_EQ(::kill(pid_, SIGSTOP), 0); }
   void kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -216,6 +217,21 @@ TEST(ControlReturn, ARootThatIsGoneIsLostAndHoldsNobodyBack) {
   controls[0]->leave();
   controls[1]->announceError(makeStatus(Code::kInternalError, "nobody hears this"));
   controls[1]->leave();
+}
+
+// The kernel resets the connections of a process that leaves data unread, as if the network had broken them.
+TEST(ControlReturn, ARootThatDiesWithUnreadMessagesIsLostSoon) {
+  DistantRoot root;
+  const auto controls = joinBeating(root.id(), 2);
+  root.stop();
+  ::poll(nullptr, 0, 1200);  // two heartbeats of each rank
+  const int64_t killed_ns = kClock.nowNs();
+  root.kill();
+  for (const auto& control : controls) {
+    const Status status = waitForError(*control);
+    EXPECT_TRUE(mentions(status, "hosts the rendezvous") && mentions(status, "is lost")) << status.toString();
+  }
+  EXPECT_LT(kClock.nowNs() - killed_ns, 2'000'000'000);
 }
 
 // A fake rank: the test chooses its messages.
