@@ -128,6 +128,23 @@ struct IntRange {
 };
 IntRange rangeOf(std::string_view name);
 
+// The default of an Int, in a constant expression; a name that is none does not compile.
+consteval int64_t defaultOf(std::string_view variable) {
+  std::string_view text;
+#define X(member, kind, fallback, allowed, name, help) \
+  if (variable == name) text = fallback;
+  HORING_CONFIG(X)
+  HORING_TEST_CONFIG(X)
+#undef X
+  if (text.empty()) throw "no such variable, or no default";
+  int64_t value = 0;
+  for (const char digit : text) {
+    if (digit < '0' || digit > '9') throw "not a number, or below 0";
+    value = 10 * value + (digit - '0');
+  }
+  return value;
+}
+
 // A sentence for each unknown HORING_ name in the environment, with the known name that was perhaps meant. Variables of this project's
 // other programs are not reported.
 std::vector<std::string> unknownVariables();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/config.h"
 #include "schedule/layout.h"
 #include "sim/machine_pipes.h"
 
@@ -18,12 +19,12 @@ namespace horing {
 
 // The engine's parameters, with the same defaults.
 struct Pipelining {
-  int32_t window = 4;            // slices
-  size_t slice_bytes = 65536;    // at most; also the size of a slot
+  int32_t window = defaultOf("HORING_TESTS_WINDOW");     // slices
+  size_t slice_bytes = defaultOf("HORING_SLICE_BYTES");  // at most; also the size of a slot
   int32_t slices_per_chunk = 0;  // 0: as the engine chooses; otherwise of the largest chunk
-  int32_t slots_inside = 8;      // of a connection in a node
-  int32_t slots_between = 0;     // of a connection between nodes; 0: as the links of the job have them
-  int32_t scratch_slices = 0;    // 0: what the window needs
+  int32_t slots_inside = defaultOf("HORING_TESTS_SLOTS");  // of a connection in a node
+  int32_t slots_between = 0;   // of a connection between nodes; 0: as the links of the job have them
+  int32_t scratch_slices = 0;  // 0: what the window needs
 };
 
 // Slots of a connection between nodes in a job of `ranks` ranks.

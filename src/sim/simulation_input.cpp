@@ -52,7 +52,7 @@ Status checkInput(const SimulationInput& input) {
 }
 
 int32_t slotsBetween(const Pipelining& pipelining, int32_t ranks) {
-  constexpr int32_t kWanted = 32;  // as HORING_TESTS_SOCKET_SLOTS; the other default is in Pipelining
+  constexpr int32_t kWanted = defaultOf("HORING_TESTS_SOCKET_SLOTS");
   if (pipelining.slots_between > 0) return pipelining.slots_between;
   return std::max(slotsBetween(kWanted, pipelining.slots_inside, pipelining.slice_bytes, ranks),
                   2 * pipelining.window);
