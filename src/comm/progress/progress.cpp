@@ -35,15 +35,13 @@ Progress::Progress(const Parts& parts, const TaggedExchange::Parts& tagged, Wait
 Status Progress::drive(const Drive& drive) {
   Driven& operation = drive.operation;
   Watchdog& watchdog = parts_.guard.watchdog();
-  Timeline* const timeline = parts_.timeline && operation.laneCount() > 0 ? parts_.timeline : nullptr;
   uint32_t rounds_to_look = 0;
   int64_t next_look_ns = 0;  // nothing to look for before the clock has been looked at
-  if (timeline) timeline->lanesBegin(operation);
+  if (parts_.timeline) parts_.timeline->lanesBegin(operation);
   waiter_.progressed();
   for (;;) {
     // First, so that what can be sent is on its way when the transports are driven.
-    bool progressed = operation.poll();
-    if (timeline && progressed) timeline->lanesWentOn(operation);
+    bool progressed = poll(operation);
     if (operation.done()) return {};
     if (const Status& own = operation.status(); !own.ok()) [[unlikely]] {
       const bool others_disagree = own.code() == Code::kInvalidUsage;
@@ -86,6 +84,12 @@ Status Progress::drive(const Drive& drive) {
     HORING_TRY(
         sleep(operation, std::min(is_brief ? kBriefBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));
   }
+}
+
+bool Progress::poll(Driven& operation) {
+  const bool progressed = operation.poll();
+  if (progressed && parts_.timeline) parts_.timeline->lanesWentOn(operation);
+  return progressed;
 }
 
 // What is under way on a slow path keeps no sender waiting where the system's buffers take it.
@@ -158,8 +162,7 @@ Status Progress::sleep(Driven& operation, int timeout_ms) {
   const uint32_t all = connector.allTransports();
   connector.beginWait(all);
   Status status = connector.progress(all);
-  const bool progressed = status.ok() && operation.poll();
-  if (progressed && parts_.timeline && operation.laneCount() > 0) parts_.timeline->lanesWentOn(operation);
+  const bool progressed = status.ok() && poll(operation);
   const bool is_idle =
       status.ok() && !progressed && !operation.done() && !background_.poll(operation.covers());
   if (is_idle) {

@@ -58,6 +58,8 @@ class Progress {
   void countWaits(const PeerWaits& waits, int64_t now_ns);
   Obstacle obstacleOf(const Driven& operation, int64_t now_ns);
   Status overdue(const Driven& operation, uint64_t sequence);
+  // As Driven::poll(), shown in the timeline.
+  bool poll(Driven& operation);
   Status sleep(Driven& operation, int timeout_ms);
 
   const Parts parts_;

@@ -1,0 +1,90 @@
+// The progress loop, with an operation that the test moves.
+#include "comm/progress/progress.h"
+
+#include <gtest/gtest.h>
+
+#include "base/config.h"
+#include "comm/messages/pair_messages.h"
+#include "comm/reach/lent_buffers.h"
+#include "fake_control.h"
+
+namespace horing {
+namespace {
+
+// One lane of two steps. Each number is a call of poll() that ends a step.
+class StepsAtPolls final : public Driven {
+ public:
+  explicit StepsAtPolls(std::vector<int> polls) : polls_(std::move(polls)) {}
+  bool poll() override {
+    const bool moves = !done() && ++count_ == polls_[step_];
+    step_ += moves ? 1 : 0;
+    return moves;
+  }
+  bool done() const override { return step_ == polls_.size(); }
+  const Status& status() const override { return status_; }
+  Obstacle obstacle() const override { return {{}, "waits for a poll"}; }
+  PeerWaits waits() const override { return {}; }
+  Pause pause() const override { return Pause::kBriefly; }
+  Covers covers() const override { return Covers::kAllMessages; }
+  Status overdue(int64_t) const override { return makeStatus(Code::kTimeout, "overdue"); }
+  bool tellsOthers() const override { return false; }
+  uint32_t roundsPerLook() const override { return 1; }
+  size_t laneCount() const override { return 1; }
+  int32_t laneStep(size_t) const override { return done() ? -1 : static_cast<int32_t>(step_); }
+
+ private:
+  const std::vector<int> polls_;
+  int count_ = 0;
+  size_t step_ = 0;
+  Status status_;
+};
+
+class ProgressTest : public ::testing::Test {
+ protected:
+  testing_comm::FakeControl control_;
+  SteadyClock clock_;
+  Log log_ = Config::fromLookup([](const char*) { return nullptr; }).take().log(0);
+  std::shared_ptr<BufferUsers> users_ = BufferUsers::of(JobId{});
+  std::atomic<bool> aborted_{false};
+  std::atomic<int64_t> timeout_ms_{60'000};
+  Records records_{{}, clock_, log_};
+  Guard guard_{{.rank = 0,
+                .control = control_,
+                .clock = clock_,
+                .log = log_,
+                .buffer_users = *users_,
+                .aborted = aborted_,
+                .records = records_}};
+  Connector connector_{0, {}, {}};
+  PairMessages messages_{connector_, LinkUse::kTagged, 0, 1, 64, 0};
+  Registrations registrations_;
+  LentBuffers lent_{connector_, nullptr, registrations_};
+  Timeline timeline_{clock_, 0};
+  Progress progress_{{.guard = guard_,
+                      .connector = connector_,
+                      .clock = clock_,
+                      .timeline = &timeline_,
+                      .timeout_ms = timeout_ms_},
+                     {.messages = messages_.operation(),
+                      .connector = connector_,
+                      .lent = lent_,
+                      .clock = clock_,
+                      .rank = 0,
+                      .ranks = 1,
+                      .timeout_ms = timeout_ms_},
+                     WaitPolicy{}};
+};
+
+// A rank that does not spin polls twice in each round: at first, and again before it sleeps.
+TEST_F(ProgressTest, ShowsStepsThatEndInTheLastPollBeforeSleep) {
+  StepsAtPolls operation({2, 5});
+  const Status status =
+      progress_.drive({.operation = operation, .deadline = Deadline::after(clock_, 20'000)});
+  EXPECT_TRUE(status.ok()) << status.toString();
+  const std::string timeline = timeline_.toJson();
+  for (const char* part : {"\"step 0\"", "\"step 1\"", "\"asleep\""})
+    EXPECT_NE(timeline.find(part), std::string::npos) << part << " is not in " << timeline;
+}
+
+}  // namespace
+}  // namespace horing
