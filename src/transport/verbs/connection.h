@@ -93,7 +93,7 @@ class VerbsSender final : public Sender, public LandingSender, public LentSender
   uint64_t lent_before_ = 0;  // all messages in callers' memory have lower numbers
   bool acquired_ = false;
   bool has_landing_ = false;            // of the acquired message
-  uint32_t landings_taken_ = 0;         // of the oldest word about them
+  uint32_t landings_taken_ = 0;         // of the oldest announcement of them
   uint32_t announcements_overdue_ = 0;  // messages that went into slots before their announcement arrived
   std::byte* callers_slots_ = nullptr;  // null: there are none
   bool needs_their_slots_ = false;      // to be known before anything is sent
