@@ -3,8 +3,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/fields.h"
 #include "comm/invitation.h"
-#include "control/fields.h"
 
 namespace horing {
 

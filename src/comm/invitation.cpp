@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "control/fields.h"
+#include "base/fields.h"
 #include "transport/loopback/hub.h"
 
 namespace horing {

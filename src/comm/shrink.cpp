@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/fields.h"
+#include "base/fields.h"
 #include "control/rank_list.h"
 
 namespace horing {

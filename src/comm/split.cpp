@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "control/fields.h"
+#include "base/fields.h"
 #include "control/root_service.h"
 
 namespace horing {

@@ -7,7 +7,7 @@
 #include <array>
 #include <type_traits>
 
-#include "control/fields.h"
+#include "base/fields.h"
 #include "control/job_window.h"
 #include "control/root_service.h"
 
@@ -87,12 +87,12 @@ void fields(auto& wire, Is<ProcessName> auto& process) {
 
 // An error code that this version does not know still counts as an error.
 void fields(auto& wire, Is<Code> auto& code) {
-  auto number = static_cast<uint8_t>(code);
-  wire.numbers(number);
-  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(code)>>) {
-    code = static_cast<Code>(number);
-    if (code < Code::kUnhandledCudaError || code > Code::kTimeout) code = Code::kInternalError;
-  }
+  wire.numberOf(
+      code, [](Code known) { return static_cast<uint8_t>(known); },
+      [](uint8_t number) {
+        const auto known = static_cast<Code>(number);
+        return known < Code::kUnhandledCudaError || known > Code::kTimeout ? Code::kInternalError : known;
+      });
 }
 
 void ranksWaitedFor(auto& wire, auto& ranks) {

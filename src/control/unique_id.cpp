@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/hex.h"
-#include "control/wire.h"
+#include "base/wire.h"
 
 namespace horing {
 

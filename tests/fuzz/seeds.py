@@ -84,22 +84,23 @@ MASTER_ADDR=node-a:99999
 """
 gpu=lambda why=b"", n=1, mps=0: blob(why)+bytes([n])*16+bytes([mps])+struct.pack("<III",64,32,2)+blob(b"address")+blob(b"")
 put("gpu_offer","memory", gpu()+b"\1"+bytes(range(64))); put("gpu_offer","none", gpu()+b"\0"); put("gpu_offer","shared", gpu(n=0,mps=1)+b"\0"); put("gpu_offer","trouble", gpu(b"no kernels")+b"\0")
-identity=struct.pack("<I",7)+b"".join(blob(t) for t in (b"node",b"boot",b"",b"",b"top/leaf0"))+struct.pack("<5QqiQ",1,2,3,4,9,5,1500,7)+blob(b"00000001,0000ffff")
+identity=b"".join(blob(t) for t in (b"node",b"boot",b"",b"",b"top/leaf0"))+struct.pack("<5Qq",1,2,3,4,9,5)+blob(b"00000001,0000ffff")+struct.pack("<iQ",1500,7)
 put("host_identity","good", identity+b"\0"); put("host_identity","gpu", identity+b"\1"+b"u"*16+b"\1"); put("environment","all", env); put("environment","bad", b"HORING_TESTS_SLOTS=99999999999999999999\nRANK=-1\nWORLD_SIZE=1\nX=a[1-2\nY=]:[\n")
 machines=pathlib.Path(__file__).resolve().parent.parent/"topology"/"machines"
 for f in (sorted(machines.glob("*.xml")) if machines.is_dir() else []):
     if f.stat().st_size < 4000: put("topology_text", f.stem, f.read_bytes())
 put("topology_text","hwloc", b'<topology version="2.0"><object type="Machine"><object type="Package" gp_index="1"><object type="NUMANode" os_index="0" cpuset="0x3"/><object type="Bridge" bridge_type="0-1"><object type="PCIDev" gp_index="7" pci_busid="0000:02:00.0" pci_type="0302 [10de:1db8]" pci_link_speed="15.7"/><object type="PCIDev" gp_index="8" pci_busid="0000:03:00.0" pci_type="0302 [10de:1db8]"/></object></object></object><distances2 name="NVLinkBandwidth"><indexes>7 8</indexes><u64values>0 50000 50000 0</u64values></distances2></topology>')
 put("topology_text","synthetic", b"pack:2 numa:2 core:2 pu:1"); put("topology_text","bomb", b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
-part=lambda kind,parent,name: bytes([kind,parent])+blob(name)+blob(b"")+struct.pack("<QQ",16000000,25000000)
-put("rank_place","numa", bytes([2,4,2])+part(1,0,b"0")+part(2,1,b"1")+part(5,2,b"eth0")+b"\0"); put("rank_place","nowhere", bytes([2,1,0,0]))
+node=lambda kind,parent,name,bus=b"": struct.pack("<Bi",kind,parent)+blob(name)+struct.pack("<QQ",32000000,25000000)+blob(bus)
+place=lambda home,*nodes: struct.pack("<I",1+len(nodes))+node(0,-1,b"")+b"".join(nodes)+struct.pack("<i",home)
+link=lambda kind,name,speed: bytes([kind])+blob(name)+struct.pack("<Q",speed)
+put("rank_place","numa", place(2,node(1,0,b"0"),node(2,1,b"1"),node(5,2,b"eth0"))+struct.pack("<I",0)); put("rank_place","nowhere", place(0)+struct.pack("<I",0))
 put("slurm_topology","leaf", b"n07.example\n# room\nSwitchName=s0 Nodes=x,n[01-16,20]\nSwitchName=t Switches=s0\n")
 put("selection_text","table", b"# rows\nall_reduce 1 2-4 <=1 4K one_shot\nall_gather 2 3- >1 1M ho_direct\n* 2- * * * ho_ring\n")
 put("selection_text","machine", b"nodes = 2\nranks_per_node = 4\ninter_latency_us = 1.5\nnic = node\nlinks = inside\ncores = 2 # all\n")
 put("selection_text","forced", b"all_reduce:0-64K=direct,64K-=ho_ring;reduce_scatter=ring")
 conf=b"# rack\nSwitchName=l0 Nodes=n[01-16,20],x7 LinkSpeed=1\nswitchname=l1 nodes=r[1-2]n[3-4]-ib\r\nSwitchName=s Switches=l[0-1]\nSwitchName=t Switches=s,t\n"
 for host in (b"n07", b"r2n4-ib", b"x7.cluster", b"n1"): put("slurm_topology", host.decode().replace(".","_"), host+b"\n"+conf)
-node=lambda kind,parent,name,bus=b"": bytes([kind,parent])+blob(name)+blob(bus)+struct.pack("<QQ",32000000,25000000)
 bus=b"0000:3b:00.0"
-put("rank_place","gpu", bytes([2,5,2])+node(3,0,b"0000:01:00.0")+node(4,1,bus,bus)+node(5,1,b"mlx5_0")+node(6,0,b"NVSwitch")
-    +bytes([2,4])+blob(b"0000:5e:00.0")+struct.pack("<Q",50000000)+bytes([6])+blob(b"NVSwitch")+struct.pack("<Q",300000000))
+put("rank_place","gpu", place(2,node(3,0,b"0000:01:00.0"),node(4,1,bus,bus),node(5,1,b"mlx5_0"),node(6,0,b"NVSwitch"))
+    +struct.pack("<I",2)+link(4,b"0000:5e:00.0",50000000)+link(6,b"NVSwitch",300000000))

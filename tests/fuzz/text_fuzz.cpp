@@ -120,18 +120,17 @@ void environment(Bytes bytes) {
 }
 
 void hostIdentity(Bytes bytes) {
-  const Result<HostIdentity> identity = decodeHostIdentity(bytes);
-  if (!identity.ok()) return;
-  HORING_CHECK(!identity.value().nodeLabel().empty() && !identity.value().groupLabel().empty());
-  HORING_CHECK(!identity.value().describe().empty());
-  const auto again = decodeHostIdentity(encodeHostIdentity(identity.value()));
-  HORING_CHECK(again.ok() && encodeHostIdentity(again.value()) == encodeHostIdentity(identity.value()));
+  HostIdentity identity, again;
+  if (!decodeFields(bytes, identity)) return;
+  HORING_CHECK(!identity.nodeLabel().empty() && !identity.groupLabel().empty());
+  HORING_CHECK(!identity.describe().empty());
+  HORING_CHECK(decodeFields(encodeFields(identity), again) && again == identity);
 }
 
 void gpuOffer(Bytes bytes) {
   const Result<GpuOffer> offer = decodeGpuOffer(bytes, 1);
   if (!offer.ok()) return;
-  const Result<GpuOffer> again = decodeGpuOffer(encodeGpuOffer(offer.value()), 1);
+  const Result<GpuOffer> again = decodeGpuOffer(encodeFields(offer.value()), 1);
   HORING_CHECK(again.ok() && again.value() == offer.value());
   GpuOffer other;
   other.resident_blocks = other.most_blocks = 8;

@@ -21,13 +21,13 @@ void topologyText(Bytes bytes) {
 
 // A rank's place from the input, next to an empty one.
 void rankPlace(Bytes bytes) {
-  const Result<Fragment> fragment = decodeFragment(bytes);
-  if (!fragment.ok()) return;
-  const std::vector<Fragment> fragments = {fragment.value(), Fragment(), fragment.value()};
+  Fragment fragment, again;
+  if (!decodeFields(bytes, fragment)) return;
+  const std::vector<Fragment> fragments = {fragment, Fragment(), fragment};
   const std::vector<std::string> nodes(fragments.size(), "node");
   HORING_CHECK_EQ(layJob(nodes, fragments).precedence.size(), fragments.size());
-  const Result<Fragment> again = decodeFragment(encodeFragment(fragment.value()));
-  HORING_CHECK(again.ok() && encodeFragment(again.value()) == encodeFragment(fragment.value()));
+  HORING_CHECK(decodeFields(encodeFields(fragment), again));
+  HORING_CHECK(encodeFields(again) == encodeFields(fragment));
 }
 
 // A host, to the end of the line, and then a topology.conf.

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "control/rank_list.h"
-#include "control/wire.h"
 #include "transport/transport.h"
 
 namespace horing {
@@ -14,42 +13,25 @@ namespace {
 
 constexpr size_t kMaxTroubleBytes = 512;
 constexpr uint32_t kMaxBlocks = 1 << 20;
+constexpr size_t kMaxAddresses = 256;
 
 }  // namespace
 
-std::vector<std::byte> encodeGpuOffer(const GpuOffer& offer) {
-  WireWriter writer;
-  writer.text(offer.trouble, kMaxTroubleBytes);
-  writer.raw(offer.gpu);
-  writer.number(static_cast<uint8_t>(offer.has_mps));
-  writer.number(offer.resident_blocks);
-  writer.number(offer.most_blocks);
-  writer.number(static_cast<uint32_t>(offer.addresses.size()));
-  for (const auto& address : offer.addresses) writer.blob(address);
-  writer.number(static_cast<uint8_t>(offer.memory.has_value()));
-  if (offer.memory) writer.raw(*offer.memory);
-  return writer.take();
+void fields(auto& wire, Is<GpuOffer> auto& offer) {
+  auto& [trouble, gpu, has_mps, resident_blocks, most_blocks, addresses, memory] = offer;
+  wire.text(trouble, kMaxTroubleBytes);
+  wire.raw(gpu);
+  wire.numbers(has_mps, resident_blocks, most_blocks);
+  wire.require(resident_blocks <= kMaxBlocks && most_blocks <= kMaxBlocks);
+  wire.list(addresses, kMaxAddresses, [&](auto& address) { wire.blob(address, kMaxAddressBytes); });
+  wire.optional(memory, [&](auto& handle) { wire.raw(handle); });
 }
+template void fields(FieldWriter&, const GpuOffer&);
+template void fields(FieldReader&, GpuOffer&);
 
 Result<GpuOffer> decodeGpuOffer(std::span<const std::byte> bytes, int from) {
-  WireReader reader(bytes);
   GpuOffer offer;
-  offer.trouble = reader.text(kMaxTroubleBytes);
-  const auto gpu = reader.raw(offer.gpu.size());
-  std::copy(gpu.begin(), gpu.end(), offer.gpu.begin());
-  offer.has_mps = reader.number<uint8_t>() != 0;
-  offer.resident_blocks = std::min(reader.number<uint32_t>(), kMaxBlocks);
-  offer.most_blocks = std::min(reader.number<uint32_t>(), kMaxBlocks);
-  const auto count = reader.number<uint32_t>();
-  for (uint32_t t = 0; t < count && !reader.failed(); ++t) {
-    const auto address = reader.blob(kMaxAddressBytes);
-    offer.addresses.emplace_back(address.begin(), address.end());
-  }
-  if (reader.number<uint8_t>() != 0) {
-    const auto handle = reader.raw(sizeof(CudaIpcHandle));
-    std::copy(handle.begin(), handle.end(), offer.memory.emplace().begin());
-  }
-  if (reader.complete()) return offer;
+  if (decodeFields(bytes, offer)) return offer;
   return makeStatus(
       Code::kRemoteError,
       "the message of rank %d about its GPU is malformed: every rank must call the same collectives "

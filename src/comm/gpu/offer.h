@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/status.h"
 #include "comm/membership/host_identity.h"
 #include "cuda/api.h"
@@ -25,7 +26,8 @@ struct GpuOffer {
   bool operator==(const GpuOffer&) const = default;
 };
 
-std::vector<std::byte> encodeGpuOffer(const GpuOffer& offer);
+// For the exchange (base/fields.h).
+void fields(auto& wire, Is<GpuOffer> auto& offer);
 // kRemoteError: malformed bytes from rank `from`.
 Result<GpuOffer> decodeGpuOffer(std::span<const std::byte> bytes, int from);
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/fields.h"
 #include "base/quotient.h"
-#include "control/wire.h"
 #include "engine/cuda/exchange_call.h"
 #include "engine/cuda/pinned_memory.h"
 #include "engine/cuda/queue_shape.h"
@@ -16,10 +16,14 @@ namespace horing {
 
 namespace {
 
-std::vector<std::byte> encodeKey(const std::array<int, 3>& key) {
-  WireWriter writer;
-  for (const int number : key) writer.number(static_cast<uint32_t>(number));
-  return writer.take();
+// What each rank tells the others of a plan.
+struct PlanMessage {
+  std::array<int32_t, 3> key{-1, -1, -1};  // collective, algorithm, root
+  bool is_made = false;
+};
+void fields(auto& wire, Is<PlanMessage> auto& message) {
+  auto& [key, is_made] = message;
+  wire.numbers(key[0], key[1], key[2], is_made);
 }
 
 int proxiesFor(const Communicator& communicator) {
@@ -49,17 +53,19 @@ std::set<int> ranksOfThisProcess(const Communicator& communicator) {
   return ranks;
 }
 
-// The call that another rank is in, as text.
-std::string keyText(std::span<const std::byte> blob) {
-  WireReader reader(blob);
-  const auto collective = reader.number<uint32_t>(), algorithm = reader.number<uint32_t>(),
-             root = reader.number<uint32_t>();
-  if (reader.failed() || collective >= kCollectives || algorithm >= algorithmCatalogue().size())
+// The call that a rank is in, as text.
+std::string keyText(const std::array<int32_t, 3>& key) {
+  const auto [collective, algorithm, root] = key;
+  const auto isBelow = [](int32_t number, size_t end) {
+    return number >= 0 && static_cast<size_t>(number) < end;
+  };
+  if (!isBelow(collective, kCollectives) || !isBelow(algorithm, algorithmCatalogue().size()))
     return "something unknown";
   const auto what = static_cast<Collective>(collective);
   const std::string text =
-      formatString("%s %s", std::string(algorithmCatalogue()[algorithm].name).c_str(), collectiveName(what));
-  return hasRoot(what) ? text + formatString(" with root %u", root) : text;
+      formatString("%s %s", std::string(algorithmCatalogue()[static_cast<size_t>(algorithm)].name).c_str(),
+                   collectiveName(what));
+  return hasRoot(what) ? text + formatString(" with root %d", root) : text;
 }
 
 }  // namespace
@@ -156,7 +162,7 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
     mine = GpuOffer();
     mine.value().trouble = why.empty() ? "unknown" : why;
   }
-  HORING_ASSIGN(const Blobs blobs, gather(encodeGpuOffer(mine.value()), own));
+  HORING_ASSIGN(const Blobs blobs, gather(encodeFields(mine.value()), own));
   std::vector<GpuOffer> offers;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
     HORING_ASSIGN(GpuOffer offer, decodeGpuOffer(blobs[rank], static_cast<int>(rank)));
@@ -289,19 +295,19 @@ void RemoteGpus::connect(bool carries) {
 }
 
 Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
-  const std::vector<std::byte> what = encodeKey(key);
-  std::vector<std::byte> mine = what;
-  mine.push_back(std::byte{made && started_.ok()});
-  HORING_ASSIGN(const Blobs blobs, membership_.exchangeFacts(mine, communicator_.timeoutMs()));
+  const PlanMessage mine{key, made && started_.ok()};
+  HORING_ASSIGN(const Blobs blobs, membership_.exchangeFacts(encodeFields(mine), communicator_.timeoutMs()));
   bool all = true;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
-    if (blobs[rank].size() != mine.size() || !std::equal(what.begin(), what.end(), blobs[rank].begin()))
+    PlanMessage theirs;
+    if (!decodeFields(blobs[rank], theirs)) theirs = {};
+    if (theirs.key != key)
       return makeStatus(
           Code::kInvalidUsage,
           "rank %d is at %s, and rank %zu at %s: every rank must call the same collectives in the same "
           "order with the same arguments, and run with the same HORING_ settings",
-          this->rank(), keyText(what).c_str(), rank, keyText(blobs[rank]).c_str());
-    all = all && blobs[rank].back() == std::byte{1};
+          this->rank(), keyText(key).c_str(), rank, keyText(theirs.key).c_str());
+    all = all && theirs.is_made;
   }
   HORING_TRY(keepMade(all));
   return all;

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <set>
 
-#include "control/wire.h"
+#include "base/fields.h"
 #include "topology/cpu_mask.h"
 #include "topology/group_rule.h"
 
@@ -16,7 +16,6 @@ namespace horing {
 
 namespace {
 
-constexpr uint32_t kIdentityVersion = 7;
 constexpr size_t kMaxText = 200;
 constexpr size_t kMaxMaskText = kMaxCpus / 32 * 9;
 
@@ -90,6 +89,18 @@ KernelLoad loadOf(const KernelRanks& ranks) {
   return load;
 }
 
+// As a mask, which is short for many CPUs.
+void describeCpus(auto& wire, auto& cpus) {
+  std::string mask;
+  if constexpr (!kReads<decltype(cpus)>) mask = formatCpuMask(cpus);
+  wire.text(mask, kMaxMaskText);
+  if constexpr (kReads<decltype(cpus)>) {
+    Result<std::vector<int32_t>> read = parseCpuMask(mask);
+    wire.require(read.ok());
+    if (read.ok()) cpus = read.take();
+  }
+}
+
 }  // namespace
 
 std::string HostIdentity::nodeLabel() const {
@@ -160,55 +171,24 @@ Result<HostIdentity> findHostIdentity(const Config& config, const std::string& g
   return identity;
 }
 
-std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
-  WireWriter out;
-  out.number(kIdentityVersion);
-  for (const std::string* text : {&identity.host_name, &identity.boot_id, &identity.host_override,
-                                  &identity.group_override, &identity.switches})
-    out.text(*text, kMaxText);
-  for (const uint64_t number : {identity.ipc_namespace, identity.network_namespace, identity.shm_device,
-                                identity.shm_inode, identity.pid_namespace})
-    out.number(number);
-  out.number(identity.pid);
-  out.number(identity.quota.millicpus);
-  out.number(identity.quota.group);
-  out.text(formatCpuMask(identity.cpus), kMaxMaskText);
-  out.number(static_cast<uint8_t>(identity.gpu.has_value()));
-  if (identity.gpu) {
-    out.raw(identity.gpu->uuid);
-    out.number(static_cast<uint8_t>(identity.gpu->has_mps));
-  }
-  return out.take();
+void fields(auto& wire, Is<HostIdentity> auto& identity) {
+  auto& [host_name, boot_id, host_override, group_override, switches, ipc_namespace, network_namespace,
+         shm_device, shm_inode, pid_namespace, pid, cpus, quota, gpu] = identity;
+  for (auto* const text : {&host_name, &boot_id, &host_override, &group_override, &switches})
+    wire.text(*text, kMaxText);
+  wire.numbers(ipc_namespace, network_namespace, shm_device, shm_inode, pid_namespace, pid);
+  wire.require(pid >= 0);
+  describeCpus(wire, cpus);
+  auto& [millicpus, cgroup] = quota;
+  wire.numbers(millicpus, cgroup);
+  wire.require(millicpus >= 0);
+  wire.optional(gpu, [&](auto& its_gpu) {
+    auto& [uuid, has_mps] = its_gpu;
+    wire.raw(uuid);
+    wire.numbers(has_mps);
+  });
 }
-
-Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes) {
-  WireReader in(bytes);
-  const uint32_t version = in.number<uint32_t>();
-  if (version != kIdentityVersion)
-    return makeStatus(
-        Code::kInvalidUsage,
-        "host identity has format %u, this library speaks %u: use one version of horing on all ranks",
-        version, kIdentityVersion);
-  HostIdentity identity;
-  for (std::string* text : {&identity.host_name, &identity.boot_id, &identity.host_override,
-                            &identity.group_override, &identity.switches})
-    *text = in.text(kMaxText);
-  for (uint64_t* number : {&identity.ipc_namespace, &identity.network_namespace, &identity.shm_device,
-                           &identity.shm_inode, &identity.pid_namespace})
-    *number = in.number<uint64_t>();
-  identity.pid = in.number<int64_t>();
-  identity.quota.millicpus = in.number<int32_t>();
-  identity.quota.group = in.number<uint64_t>();
-  Result<std::vector<int32_t>> cpus = parseCpuMask(in.text(kMaxMaskText));
-  if (in.number<uint8_t>() != 0) {
-    const auto uuid = in.raw(sizeof(CudaUuid));
-    std::copy(uuid.begin(), uuid.end(), identity.gpu.emplace().uuid.begin());
-    identity.gpu->has_mps = in.number<uint8_t>() != 0;
-  }
-  if (!in.complete() || identity.pid < 0 || identity.quota.millicpus < 0 || !cpus.ok())
-    return makeStatus(Code::kInternalError, "host identity of %zu bytes is damaged", bytes.size());
-  identity.cpus = cpus.take();
-  return identity;
-}
+template void fields(FieldWriter&, const HostIdentity&);
+template void fields(FieldReader&, HostIdentity&);
 
 }  // namespace horing

@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/fields.h"
 #include "base/status.h"
 #include "cuda/api.h"
 #include "topology/cpu_quota.h"
 
 namespace horing {
-
-inline constexpr size_t kMaxHostIdentityBytes = 16384;
 
 struct GpuIdentity {
   CudaUuid uuid{};
@@ -70,8 +69,7 @@ std::map<std::string, KernelLoad> kernelLoads(std::span<const HostIdentity> iden
 // configuration.
 Result<HostIdentity> findHostIdentity(const Config& config, const std::string& gpu_bus = "");
 
-// For the exchange. Decoding accepts untrusted bytes.
-std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity);
-Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes);
+// For the exchange (base/fields.h).
+void fields(auto& wire, Is<HostIdentity> auto& identity);
 
 }  // namespace horing

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/cache_folder.h"
-#include "control/wire.h"
 #include "selection/kept_table.h"
 #include "selection/model_selection.h"
 #include "transport/transport.h"
@@ -14,6 +13,7 @@ namespace horing {
 namespace {
 
 constexpr size_t kMaxSettingsBytes = 1024;
+constexpr size_t kMaxTransports = 16;
 
 std::string_view takeWord(std::string_view& text) {
   const std::string_view word = text.substr(0, text.find(' '));
@@ -52,30 +52,6 @@ bool measuresOnce(const CommunicatorOptions& options) {
          (config.cache_dir.empty() || KeptTables(cacheFolder(config.cache_dir)).canKeep());
 }
 
-Result<Introduction> decode(std::span<const std::byte> bytes, int rank, int reader_rank) {
-  Introduction told;
-  WireReader reader(bytes);
-  told.settings = reader.text(kMaxSettingsBytes);
-  told.first.keeps_tables = reader.number<uint8_t>() != 0;
-  told.first.measures = reader.number<uint8_t>() != 0;
-  const auto identity = reader.blob(kMaxHostIdentityBytes);
-  const auto fragment = reader.blob(kMaxFragmentBytes);
-  const auto place = reader.blob(kUniqueIdBytes);
-  const auto count = reader.number<uint32_t>();
-  for (uint32_t t = 0; t < count && !reader.failed(); ++t) {
-    const auto address = reader.blob(kMaxAddressBytes);
-    told.addresses.emplace_back(address.begin(), address.end());
-  }
-  if (!reader.complete())
-    return makeStatus(Code::kRemoteError, "rank %d received a malformed introduction from rank %d",
-                      reader_rank, rank);
-  HORING_ASSIGN(told.identity, decodeHostIdentity(identity));
-  HORING_ASSIGN(told.fragment, decodeFragment(fragment));
-  if (place.size() == kUniqueIdBytes)
-    std::copy(place.begin(), place.end(), told.bootstrap_id.emplace().bytes.begin());
-  return told;
-}
-
 }  // namespace
 
 // Numbers first, since a text that is too long loses its end.
@@ -101,26 +77,26 @@ Placement::First firstOf(const CommunicatorOptions& options) {
   return {hasKeptTables(options.config), measuresOnce(options)};
 }
 
-std::vector<std::byte> encodeIntroduction(const Introduction& introduction) {
-  WireWriter writer;
-  writer.text(introduction.settings, kMaxSettingsBytes);
-  writer.number(static_cast<uint8_t>(introduction.first.keeps_tables));
-  writer.number(static_cast<uint8_t>(introduction.first.measures));
-  writer.blob(encodeHostIdentity(introduction.identity));
-  writer.blob(encodeFragment(introduction.fragment));
-  const auto& place = introduction.bootstrap_id;
-  writer.blob(place ? std::span<const std::byte>(place->bytes) : std::span<const std::byte>());
-  writer.number(static_cast<uint32_t>(introduction.addresses.size()));
-  for (const auto& address : introduction.addresses) writer.blob(address);
-  return writer.take();
+void fields(auto& wire, Is<Introduction> auto& introduction) {
+  auto& [settings, first, identity, fragment, bootstrap_id, addresses] = introduction;
+  auto& [keeps_tables, measures] = first;
+  wire.text(settings, kMaxSettingsBytes);
+  wire.numbers(keeps_tables, measures);
+  fields(wire, identity);
+  fields(wire, fragment);
+  wire.optional(bootstrap_id, [&](auto& id) { wire.raw(id.bytes); });
+  wire.list(addresses, kMaxTransports, [&](auto& address) { wire.blob(address, kMaxAddressBytes); });
 }
+template void fields(FieldWriter&, const Introduction&);
+template void fields(FieldReader&, Introduction&);
 
 Result<std::vector<Introduction>> decodeIntroductions(const std::vector<std::vector<std::byte>>& told,
                                                       int reader) {
   std::vector<Introduction> all;
   for (size_t rank = 0; rank < told.size(); ++rank) {
-    HORING_ASSIGN(Introduction one, decode(told[rank], static_cast<int>(rank), reader));
-    all.push_back(std::move(one));
+    if (!decodeFields(told[rank], all.emplace_back()))
+      return makeStatus(Code::kRemoteError, "rank %d received a malformed introduction from rank %zu", reader,
+                        rank);
   }
   const std::string& settings = all[static_cast<size_t>(reader)].settings;
   for (size_t rank = 0; rank < all.size(); ++rank)

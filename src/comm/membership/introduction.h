@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/status.h"
 #include "comm/membership/communicator_options.h"
 #include "comm/membership/host_identity.h"
@@ -29,7 +30,8 @@ std::string settingsText(const CommunicatorOptions& options, uint64_t table_dige
 // Whether this rank has cached tables, and whether it measures if there is none; of all ranks, rank 0's answer counts.
 Placement::First firstOf(const CommunicatorOptions& options);
 
-std::vector<std::byte> encodeIntroduction(const Introduction& introduction);
+// For the exchange (base/fields.h).
+void fields(auto& wire, Is<Introduction> auto& introduction);
 // Decodes the introductions of all ranks, as received by rank `reader`: untrusted bytes. kInvalidUsage: settings differ.
 Result<std::vector<Introduction>> decodeIntroductions(const std::vector<std::vector<std::byte>>& told,
                                                       int reader);

@@ -97,7 +97,7 @@ Status Membership::introduce(Connector& connector, uint64_t table_digest, Deadli
                           .fragment = place_,
                           .bootstrap_id = reserveBootstrapPort(),
                           .addresses = connector.addresses()};
-  HORING_ASSIGN(const auto told, control_->allGather(encodeIntroduction(mine), deadline, kMaking));
+  HORING_ASSIGN(const auto told, control_->allGather(encodeFields(mine), deadline, kMaking));
   HORING_ASSIGN(std::vector<Introduction> all, decodeIntroductions(told, rank()));
   Placement::Ranks ranks{.identities = {}, .fragments = {}, .first = all.front().first};
   AddressTable addresses;

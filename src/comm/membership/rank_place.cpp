@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "control/wire.h"
+#include "base/fields.h"
 #include "topology/cpu_mask.h"
 #include "topology/hwloc_graph.h"
 #include "topology/topology_file.h"
@@ -11,7 +11,6 @@ namespace horing {
 
 namespace {
 
-constexpr uint8_t kPlaceVersion = 2;
 Status dump(const Config& config) {
   Result<MachineGraph> graph =
       config.topo_file.empty() ? graphOfThisMachine() : graphFromFile(config.topo_file);
@@ -19,12 +18,30 @@ Status dump(const Config& config) {
   return writeTopologyFile(graph.value(), config.topo_dump);
 }
 
-// KB/s: bandwidths travel, and are compared, as whole numbers.
-uint64_t toWire(double gbytes_per_s) {
-  return static_cast<uint64_t>(std::llround(gbytes_per_s * 1e6));
+// Bandwidths travel, and are compared, as whole KB/s.
+void describeBandwidth(auto& wire, auto& gbytes_per_s) {
+  wire.numberOf(
+      gbytes_per_s, [](double gbytes) { return static_cast<uint64_t>(std::llround(gbytes * 1e6)); },
+      [](uint64_t kbytes) { return static_cast<double>(kbytes) / 1e6; });
 }
-double fromWire(uint64_t kbytes_per_s) {
-  return static_cast<double>(kbytes_per_s) / 1e6;
+
+void fields(auto& wire, Is<GraphNode> auto& node) {
+  auto& [kind, parent, name, gbytes_per_s, port_gbytes_per_s, bus, left_out_cpus, left_out_detail] = node;
+  wire.numbers(kind, parent);
+  wire.require(static_cast<int>(kind) < kNodeKinds);
+  wire.text(name, kMaxNodeNameBytes);
+  describeBandwidth(wire, gbytes_per_s);
+  describeBandwidth(wire, port_gbytes_per_s);
+  wire.text(bus, kMaxNodeNameBytes);
+}
+
+void fields(auto& wire, Is<FragmentLink> auto& link) {
+  auto& [kind, name, gbytes_per_s] = link;
+  wire.numbers(kind);
+  wire.require(kind == NodeKind::kFabric || kind == NodeKind::kGpu);
+  wire.text(name, kMaxNodeNameBytes);
+  describeBandwidth(wire, gbytes_per_s);
+  wire.require(gbytes_per_s <= kMaxGBytesPerS);
 }
 
 }  // namespace
@@ -56,68 +73,16 @@ std::map<std::string, int> nicDistances(const Fragment& fragment, const std::str
   return graph.ok() ? nicDistances(graph.value(), fragment.home) : std::map<std::string, int>();
 }
 
-std::vector<std::byte> encodeFragment(const Fragment& fragment) {
-  WireWriter out;
-  out.number(kPlaceVersion);
-  out.number(static_cast<uint8_t>(fragment.nodes.size()));
-  out.number(static_cast<uint8_t>(fragment.home));
-  for (size_t index = 1; index < fragment.nodes.size(); ++index) {
-    const GraphNode& node = fragment.nodes[index];
-    out.number(static_cast<uint8_t>(node.kind));
-    out.number(static_cast<uint8_t>(node.parent));
-    out.text(node.name, kMaxNodeNameBytes);
-    out.text(node.bus, kMaxNodeNameBytes);
-    out.number(toWire(node.gbytes_per_s));
-    out.number(toWire(node.port_gbytes_per_s));
-  }
-  out.number(static_cast<uint8_t>(fragment.links.size()));
-  for (const FragmentLink& link : fragment.links) {
-    out.number(static_cast<uint8_t>(link.kind));
-    out.text(link.name, kMaxNodeNameBytes);
-    out.number(toWire(link.gbytes_per_s));
-  }
-  return out.take();
+void fields(auto& wire, Is<Fragment> auto& fragment) {
+  auto& [nodes, home, links] = fragment;
+  wire.list(nodes, kMaxFragmentNodes, [&](auto& node) { fields(wire, node); });
+  wire.numbers(home);
+  wire.list(links, kMaxFragmentLinks, [&](auto& link) { fields(wire, link); });
+  if constexpr (kReads<decltype(fragment)>)
+    wire.require(!wire.failed() && MachineGraph::make(nodes, {}).ok() && home >= 0 &&
+                 static_cast<size_t>(home) < nodes.size());
 }
-
-Result<Fragment> decodeFragment(std::span<const std::byte> bytes) {
-  const auto damaged = [&] {
-    return makeStatus(Code::kRemoteError, "a rank's place in its machine, of %zu bytes, is damaged",
-                      bytes.size());
-  };
-  WireReader in(bytes);
-  const auto version = in.number<uint8_t>();
-  const size_t size = in.number<uint8_t>();
-  Fragment fragment;
-  fragment.home = in.number<uint8_t>();
-  if (version != kPlaceVersion || size < 1 || size > kMaxFragmentNodes ||
-      static_cast<size_t>(fragment.home) >= size)
-    return damaged();
-  while (fragment.nodes.size() < size && !in.failed()) {
-    GraphNode node;
-    const auto kind = in.number<uint8_t>();
-    if (kind >= kNodeKinds) return damaged();
-    node.kind = static_cast<NodeKind>(kind);
-    node.parent = in.number<uint8_t>();
-    node.name = in.text(kMaxNodeNameBytes);
-    node.bus = in.text(kMaxNodeNameBytes);
-    node.gbytes_per_s = fromWire(in.number<uint64_t>());
-    node.port_gbytes_per_s = fromWire(in.number<uint64_t>());
-    fragment.nodes.push_back(std::move(node));
-  }
-  const size_t links = in.number<uint8_t>();
-  if (links > kMaxFragmentLinks) return damaged();
-  while (fragment.links.size() < links && !in.failed()) {
-    FragmentLink link;
-    const auto kind = in.number<uint8_t>();
-    link.kind = kind == static_cast<uint8_t>(NodeKind::kFabric) ? NodeKind::kFabric : NodeKind::kGpu;
-    link.name = in.text(kMaxNodeNameBytes);
-    link.gbytes_per_s = fromWire(in.number<uint64_t>());
-    if (kind != static_cast<uint8_t>(link.kind) || link.gbytes_per_s > kMaxGBytesPerS) return damaged();
-    fragment.links.push_back(std::move(link));
-  }
-  if (!in.complete()) return damaged();
-  const Result<MachineGraph> graph = MachineGraph::make(fragment.nodes, {});
-  return graph.ok() ? Result<Fragment>(std::move(fragment)) : damaged();
-}
+template void fields(FieldWriter&, const Fragment&);
+template void fields(FieldReader&, Fragment&);
 
 }  // namespace horing

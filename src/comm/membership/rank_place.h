@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/fields.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "topology/job_map.h"
 
 namespace horing {
-
-inline constexpr size_t kMaxFragmentBytes = 16384;
 
 // Finds the place of the GPU with this PCI address ("0000:3b:00.0") or, without a known GPU, of the calling thread, in the machine that
 // HORING_TOPO_FILE describes, else in this machine. A rank without a GPU that may run on every CPU has no place; then, unless there is a
@@ -26,8 +25,7 @@ Result<Fragment> findFragment(const Config& config, int rank, const std::string&
 // tells which NICs are slow.
 std::map<std::string, int> nicDistances(const Fragment& fragment, const std::string& sysfs = "/sys");
 
-// Decoding accepts untrusted bytes: the result keeps the invariants of MachineGraph::make().
-std::vector<std::byte> encodeFragment(const Fragment& fragment);
-Result<Fragment> decodeFragment(std::span<const std::byte> bytes);
+// For the exchange (base/fields.h). A fragment that was read keeps the invariants of MachineGraph::make().
+void fields(auto& wire, Is<Fragment> auto& fragment);
 
 }  // namespace horing

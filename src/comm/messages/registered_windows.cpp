@@ -1,10 +1,8 @@
 #include "comm/messages/registered_windows.h"
 
-#include <array>
-#include <cstring>
-#include <span>
 #include <utility>
 
+#include "base/fields.h"
 #include "base/no_memory.h"
 #include "comm/links/links_coming_up.h"
 
@@ -13,7 +11,14 @@ namespace horing {
 namespace {
 
 // What a rank tells the others of its window.
-using WindowOffer = std::array<uint64_t, 2>;  // number and bytes; bytes 0: nobody can put into it
+struct WindowOffer {
+  uint64_t number = 0;
+  uint64_t bytes = 0;  // 0: nobody can put into it
+};
+void fields(auto& wire, Is<WindowOffer> auto& offer) {
+  auto& [number, bytes] = offer;
+  wire.numbers(number, bytes);
+}
 
 // The memory of a window is lent as that of a call that lasts as long as the window does.
 constexpr uint64_t ticketOf(const Window& window) {
@@ -54,19 +59,18 @@ Result<void*> RegisteredWindows::open(std::byte* memory, size_t bytes) {
 Result<std::vector<uint64_t>> RegisteredWindows::agree(const Window& window, size_t bytes) {
   const WindowOffer mine{window.number, bytes};
   HORING_ASSIGN(const auto offers,
-                parts_.guard.allGather(std::as_bytes(std::span(mine)), membership_.config().init_timeout_ms,
+                parts_.guard.allGather(encodeFields(mine), membership_.config().init_timeout_ms,
                                        "horingCommWindowRegister"));
   std::vector<uint64_t> bytes_of_rank;
   for (const std::vector<std::byte>& offer : offers) {
-    WindowOffer theirs{};
-    if (offer.size() == sizeof theirs) std::memcpy(theirs.data(), offer.data(), sizeof theirs);
-    if (theirs[0] != window.number)
+    WindowOffer theirs;
+    if (!decodeFields(offer, theirs) || theirs.number != window.number)
       return makeStatus(Code::kInvalidUsage,
                         "rank %d registers its window %llu with the communicator, and rank %zu another "
                         "one: all ranks register their windows in the same order",
                         membership_.rank(), static_cast<unsigned long long>(window.number),
                         bytes_of_rank.size());
-    bytes_of_rank.push_back(theirs[1]);
+    bytes_of_rank.push_back(theirs.bytes);
   }
   return bytes_of_rank;
 }

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 #include <limits>
 
+#include "base/fields.h"
 #include "comm/communicator.h"
 #include "engine/host/fold.h"
 
@@ -32,6 +33,17 @@ struct Effort {
 };
 constexpr Effort effortOf(CalibrationEffort effort) {
   return effort == CalibrationEffort::kQuick ? Effort{1 << 20, 1000, 0} : Effort{4 << 20, 50'000, 15};
+}
+
+// A number that a rank has measured, for the others.
+struct Reading {
+  double value = 0;
+};
+void fields(auto& wire, Is<Reading> auto& reading) {
+  auto& [value] = reading;
+  wire.numberOf(
+      value, [](double number) { return std::bit_cast<uint64_t>(number); },
+      [](uint64_t bits) { return std::bit_cast<double>(bits); });
 }
 
 double microseconds(clockid_t clock) {
@@ -386,13 +398,14 @@ Result<Calibration> calibrate(Communicator& communicator, CalibrationEffort effo
 
 Result<std::vector<double>> numbersOfAll(Communicator& communicator, double mine) {
   HORING_ASSIGN(const auto all,
-                communicator.allGather(std::as_bytes(std::span(&mine, 1)), "a measurement of the machine"));
+                communicator.allGather(encodeFields(Reading{mine}), "a measurement of the machine"));
   std::vector<double> numbers(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].size() != sizeof mine)
-      return makeStatus(Code::kRemoteError, "rank %zu measures something else: expected %zu bytes, got %zu",
-                        rank, sizeof mine, all[rank].size());
-    std::memcpy(&numbers[rank], all[rank].data(), sizeof mine);
+    Reading theirs;
+    if (!decodeFields(all[rank], theirs))
+      return makeStatus(Code::kRemoteError, "rank %zu measures something else: it sent %zu bytes", rank,
+                        all[rank].size());
+    numbers[rank] = theirs.value;
   }
   return numbers;
 }

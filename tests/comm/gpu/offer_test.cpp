@@ -19,7 +19,7 @@ TEST(GpuOffer, CrossesTheWire) {
   offer.trouble = "no memory";
   offer.has_mps = true;
   for (int round = 0; round < 2; ++round) {
-    const auto decoded = decodeGpuOffer(encodeGpuOffer(offer), 1);
+    const auto decoded = decodeGpuOffer(encodeFields(offer), 1);
     ASSERT_TRUE(decoded.ok()) << decoded.status().toString();
     EXPECT_EQ(decoded.value(), offer);
     offer.memory.emplace().fill(std::byte{7});
@@ -29,7 +29,7 @@ TEST(GpuOffer, CrossesTheWire) {
 TEST(GpuOffer, IsRefusedWhereItIsCutOrLonger) {
   GpuOffer offer = offerOf(3);
   offer.memory.emplace();
-  std::vector<std::byte> bytes = encodeGpuOffer(offer);
+  std::vector<std::byte> bytes = encodeFields(offer);
   for (size_t size = 0; size < bytes.size(); ++size) {
     const auto decoded = decodeGpuOffer(std::span(bytes).first(size), 7);
     EXPECT_EQ(decoded.status().code(), Code::kRemoteError) << size;

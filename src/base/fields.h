@@ -2,7 +2,8 @@
 // One description of a struct's fields for encoding and decoding. A function fields(wire, value) names each field once; `wire` is a
 // FieldWriter and `value` const, or a FieldReader that fills it. So the two directions cannot differ.
 //
-// The function names the fields by a structured binding of all members: a new member without a description does not compile.
+// The function names the fields by a structured binding of all members: a new member without a description does not compile. Where
+// other files describe structs that contain this one, a header declares the function, and its file instantiates it for both directions.
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
@@ -13,18 +14,23 @@
 #include <type_traits>
 #include <vector>
 
-#include "control/wire.h"
+#include "base/wire.h"
 
 namespace horing {
 
 // Constrains the `value` of a description to T, const when it is written.
 template <typename Value, typename... Structs>
 concept Is = (std::same_as<std::remove_const_t<Value>, Structs> || ...);
+// Whether the description of this `value` reads it, for checks of the whole value.
+template <typename Value>
+inline constexpr bool kReads = !std::is_const_v<std::remove_reference_t<Value>>;
 
 class FieldWriter {
  public:
   // Integers and enumerations, each in as many bytes as it has.
   void numbers(const auto&... values) { (number(values), ...); }
+  // The integer `to(value)`; `from` is the way back.
+  void numberOf(const auto& value, auto&& to, auto&&) { number(to(value)); }
   void raw(std::span<const std::byte> bytes) { out_.raw(bytes); }
   // Preceded by their lengths.
   void blob(const std::vector<std::byte>& bytes, size_t) { out_.blob(bytes); }
@@ -62,6 +68,11 @@ class FieldReader {
   explicit FieldReader(std::span<const std::byte> bytes) : in_(bytes) {}
 
   void numbers(auto&... values) { (number(values), ...); }
+  void numberOf(auto& value, auto&& to, auto&& from) {
+    decltype(to(value)) read{};
+    number(read);
+    value = from(read);
+  }
   void raw(std::span<std::byte> bytes) {
     const std::span<const std::byte> read = in_.raw(bytes.size());
     std::copy(read.begin(), read.end(), bytes.begin());
@@ -76,6 +87,7 @@ class FieldReader {
   void list(std::vector<Item>& items, size_t most, auto&& describe) {
     const auto count = in_.number<uint32_t>();
     require(count <= most);
+    items.clear();
     for (uint32_t i = 0; i < count && !failed(); ++i) describe(items.emplace_back());
   }
   template <typename Item>
@@ -84,6 +96,8 @@ class FieldReader {
     if (in_.number<bool>()) describe(item.emplace());
   }
   void require(bool is_so) { is_bad_ = is_bad_ || !is_so; }
+  // A field before was missing or not valid: for checks that need valid fields.
+  bool failed() const { return is_bad_ || in_.failed(); }
 
   // All fields were there and valid, and no bytes are left.
   bool complete() const { return !is_bad_ && in_.complete(); }
@@ -96,7 +110,6 @@ class FieldReader {
     else
       value = in_.number<Number>();
   }
-  bool failed() const { return is_bad_ || in_.failed(); }
 
   WireReader in_;
   bool is_bad_ = false;
