@@ -72,7 +72,6 @@ Status PairMeter::take(void* bytes, size_t count, int partner) {
 Result<Reading> PairMeter::measure(int partner, double slot_s) {
   Reading reading;
   HORING_ASSIGN(reading.latency_s, measureLatency(partner, slot_s));
-  HORING_ASSIGN(reading.at_once_bytes_per_s, exchange(partner, slot_s, reading));
   for (const bool lower_sends : {true, false}) {
     const bool i_send = (self_ < partner) == lower_sends;
     HORING_TRY(i_send ? send(partner, reading) : receive(partner, slot_s, reading));
@@ -146,9 +145,8 @@ Status PairMeter::receive(int partner, double slot_s, Reading& reading) {
   return put(&request, sizeof request, partner);
 }
 
-// The lower node measures, and sends the result. All pairs of the round do this at the same time, so the median counts: at the end some rest.
-Result<double> PairMeter::exchange(int partner, double slot_s, Reading& reading) {
-  double bytes_per_s = 0;
+// The lower node measures, and sends the result. The median counts: at the end some pairs rest.
+Status PairMeter::exchange(int partner, double slot_s, Reading& reading) {
   Request request{kLeastBytes, 0};
   if (self_ > partner) {
     for (;;) {
@@ -157,8 +155,7 @@ Result<double> PairMeter::exchange(int partner, double slot_s, Reading& reading)
       HORING_TRY(request.check(partner));
       HORING_TRY(swap(request, partner, reading));
     }
-    HORING_TRY(take(&bytes_per_s, sizeof bytes_per_s, partner));
-    return bytes_per_s;
+    return take(&reading.at_once_bytes_per_s, sizeof(double), partner);
   }
   std::vector<double> rates;
   const MeterClock::time_point start = MeterClock::now();
@@ -174,9 +171,8 @@ Result<double> PairMeter::exchange(int partner, double slot_s, Reading& reading)
   request.bytes = 0;
   HORING_TRY(put(&request, sizeof request, partner));
   std::sort(rates.begin(), rates.end());
-  bytes_per_s = rates[rates.size() / 2];
-  HORING_TRY(put(&bytes_per_s, sizeof bytes_per_s, partner));
-  return bytes_per_s;
+  reading.at_once_bytes_per_s = rates[rates.size() / 2];
+  return put(&reading.at_once_bytes_per_s, sizeof(double), partner);
 }
 
 Status PairMeter::swap(const Request& request, int partner, Reading& reading) {

@@ -31,9 +31,12 @@ class PairMeter {
  public:
   PairMeter(horingComm_t comm, int self);
 
-  // Both nodes call it with each other. Takes about three times `slot_s`, or the time of nine messages of 64 KiB if longer: both directions at
-  // once, then one, then the other.
+  // Both nodes call it with each other. Takes about twice `slot_s`, or the time of six messages of 64 KiB if longer. One direction after the
+  // other.
   Result<Reading> measure(int partner, double slot_s);
+  // The same with both directions at once, in about `slot_s`; fills in `at_once_bytes_per_s`. All pairs of a round call it at the same time. After
+  // `measure`: what a link learns meanwhile about its rails changes its rates.
+  Status exchange(int partner, double slot_s, Reading& reading);
 
  private:
   struct Request;
@@ -41,7 +44,6 @@ class PairMeter {
   Result<double> measureLatency(int partner, double slot_s);
   Status send(int partner, Reading& reading);
   Status receive(int partner, double slot_s, Reading& reading);
-  Result<double> exchange(int partner, double slot_s, Reading& reading);
   Status swap(const Request& request, int partner, Reading& reading);
   void compare(const Request& request, Reading& reading);
   Status put(const void* bytes, size_t count, int partner);

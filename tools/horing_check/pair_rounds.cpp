@@ -54,6 +54,8 @@ class Measuring {
       if (mine.partner >= 0) {
         HORING_ASSIGN(mine.reading, meter.measure(mine.partner, slot_s));
       }
+      HORING_TRY(nodes_.gather(&mine.partner, sizeof mine.partner).status());  // all begin together
+      if (mine.partner >= 0) HORING_TRY(meter.exchange(mine.partner, slot_s, mine.reading));
       HORING_ASSIGN(const std::vector<char> all, nodes_.gather(&mine, sizeof mine));
       note(all);
     }

@@ -69,7 +69,7 @@ class SimulatedCluster {
   // Of a sample: a quarter of a second at 200 Mbit/s, packets of 9000 bytes.
   static constexpr int kSegments = 700;
 
-  // Of a pair: both directions at once, then one after the other, the lower node first; all pairs of a round at the same time.
+  // Of a pair: one direction after the other, the lower node first, then both at once; all pairs of a round at the same time.
   void measure(const Matching& partner, int round) {
     const bool pauses = std::uniform_real_distribution<>(0, 1)(pausing_) < pauses_;
     std::map<std::pair<int, int>, double> at_once;
