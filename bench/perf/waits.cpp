@@ -1,5 +1,8 @@
 #include "perf/waits.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,11 +23,39 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kName = "horing_wait_seconds_total{";
+constexpr std::string_view kFolder = "horing_perf_";
+// Until a new folder is locked before another process takes it for one that is left.
+constexpr int kMostAttempts = 10;
 
 // What follows `before` in the line.
 std::string_view after(std::string_view line, std::string_view before) {
   const size_t at = line.find(before);
   return at == std::string_view::npos ? std::string_view() : line.substr(at + before.size());
+}
+
+// Of a folder of this user; not valid, with errno, while another process holds it, or where there are no locks.
+Fd lockFolder(const fs::path& path) {
+  Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat is {};
+  const bool is_ours = folder.valid() && ::fstat(folder.get(), &is) == 0 && is.st_uid == ::geteuid();
+  return is_ours && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(folder) : Fd();
+}
+
+// Those of killed processes, whose locks are gone.
+void removeLeftFolders(const fs::path& parent) {
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, failed))
+    if (entry.path().filename().string().starts_with(kFolder))
+      if (const Fd lock = lockFolder(entry.path()); lock.valid()) fs::remove_all(entry.path(), failed);
+}
+
+Status tryToWrite(const std::string& folder) {
+  std::string name = folder + "/horing_perf_XXXXXX";
+  const Fd file(::mkostemp(name.data(), O_CLOEXEC));
+  if (!file.valid())
+    return systemError(errno, "cannot write to %s, the folder of HORING_METRICS", folder.c_str());
+  ::unlink(name.c_str());
+  return {};
 }
 
 }  // namespace
@@ -49,6 +80,9 @@ std::vector<Wait> waitsIn(std::string_view metrics) {
 }
 
 std::string waitsText(const std::vector<std::vector<Wait>>& by_rank) {
+  if (std::ranges::all_of(by_rank, &std::vector<Wait>::empty))
+    return "# No rank waited for another, or the metrics could not be written: then a warning above says "
+           "why\n#\n";
   std::string text =
       "# For whom each rank waited most, in all calls: for data from it, and for room to send to it\n";
   text += formatString("# %5s  %5s  %10s  %10s\n", "rank", "for", "data", "room");
@@ -56,8 +90,6 @@ std::string waitsText(const std::vector<std::vector<Wait>>& by_rank) {
   for (size_t rank = 0; rank < by_rank.size(); ++rank)
     for (const Wait& wait : by_rank[rank])
       text += formatString("# %5zu  %5d  %10.3f  %10.3f\n", rank, wait.peer, wait.data_s, wait.room_s);
-  if (std::ranges::all_of(by_rank, &std::vector<Wait>::empty))
-    text += "# None: ranks waited for nobody, or could not write to the folder of HORING_METRICS\n";
   return text + "#\n";
 }
 
@@ -65,19 +97,29 @@ Result<MetricsFolder> MetricsFolder::open() {
   MetricsFolder folder;
   if (const char* const given = std::getenv("HORING_METRICS"); given && *given) {
     folder.path_ = given;
+    HORING_TRY(tryToWrite(folder.path_));
     return folder;
   }
   std::error_code failed;
-  std::string name = (fs::temp_directory_path(failed) / "horing_perf_XXXXXX").string();
-  if (failed || !::mkdtemp(name.data()))
-    return systemError(failed ? failed.value() : errno, "no folder for metrics: %s", name.c_str());
-  folder.path_ = name;
+  const fs::path parent = fs::temp_directory_path(failed);
+  removeLeftFolders(parent);
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    std::string name = (parent / (std::string(kFolder) + "XXXXXX")).string();
+    if (failed || !::mkdtemp(name.data()))
+      return systemError(failed ? failed.value() : errno, "no folder for metrics: %s", name.c_str());
+    folder.path_ = name;
+    folder.lock_ = lockFolder(name);
+    const bool is_taken = !folder.lock_.valid() && errno == EWOULDBLOCK;
+    if (!is_taken && fs::exists(name, failed)) break;
+  }
   folder.is_own_ = true;
   return folder;
 }
 
 MetricsFolder::MetricsFolder(MetricsFolder&& other) noexcept
-    : path_(std::move(other.path_)), is_own_(std::exchange(other.is_own_, false)) {}
+    : path_(std::move(other.path_)),
+      is_own_(std::exchange(other.is_own_, false)),
+      lock_(std::move(other.lock_)) {}
 
 MetricsFolder::~MetricsFolder() {
   std::error_code ignored;

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/status.h"
 
 namespace horing::perf {
@@ -25,7 +26,8 @@ std::string waitsText(const std::vector<std::vector<Wait>>& by_rank);
 // The folder of these files. A resource.
 class MetricsFolder {
  public:
-  // That of HORING_METRICS, or a new one, which is removed at the end. Errors: kSystemError.
+  // That of HORING_METRICS, or a new one, which is removed at the end, or by a later process if this one is killed. Errors: kSystemError, also
+  // where no file can be made in the folder.
   static Result<MetricsFolder> open();
   MetricsFolder(MetricsFolder&& other) noexcept;
   ~MetricsFolder();
@@ -40,6 +42,7 @@ class MetricsFolder {
 
   std::string path_;
   bool is_own_ = false;
+  Fd lock_;  // of its own folder: it is in use
 };
 
 }  // namespace horing::perf

@@ -22,6 +22,10 @@ constexpr int kSamplesOfNode = 12, kSamplesOfPath = 4;
 constexpr double kPathByAccident = 0.001;
 // A sample that is slower by a fifth may have shared a link.
 constexpr double kSlowSample = 0.22;
+// So many samples across an uplink that are not slow show that it is slow only while several pairs cross it.
+constexpr int kWellSamples = 4;
+// An uplink is slow in one direction if while one node sends there are more slow samples in that direction, by this factor.
+constexpr int kOnlyOther = 10;
 // Deviations that are significant with 2,000 comparisons per cluster.
 constexpr double kNodeDeviations = 5, kPathDeviations = 6;
 
@@ -57,6 +61,7 @@ struct Path {
 struct Side {
   std::vector<const Path*> paths;
   double cost = 0;
+  double fast = 0;  // with the better quarter of its partners
   int samples = 0;
   bool slow = false;
 };
@@ -87,13 +92,16 @@ class Model {
         side->samples += static_cast<int>(path.costs.size());
       }
     }
-    for (int i = 0; i < kRefinements; ++i) refine();
+    for (std::vector<Side>* all : {&sends_, &receives_})
+      for (Side& side : *all) side.fast = fastOf(side);
+    for (int i = 0; i <= kRefinements; ++i) refine(i == 0);
   }
 
-  // The logarithm by which the sample is slower than its sides explain; 0: not measured.
-  double excessOf(const Sample& sample) const {
-    if (!(sample.bytes_per_s > 0) || !std::isfinite(sample.bytes_per_s)) return 0;
-    return -std::log(sample.bytes_per_s) - expectedOf(sample.from, sample.to);
+  // The logarithm by which a rate is lower than the cluster's.
+  double lackOfCluster(const Sample& sample) const { return lackOf(sample, base_); }
+  // Than both nodes reach with the better quarter of their partners, which is low only if the nodes are slow.
+  double lackOfPair(const Sample& sample) const {
+    return lackOf(sample, std::max(sends_[at(sample.from)].fast, receives_[at(sample.to)].fast));
   }
 
   bool empty() const { return paths_.empty(); }
@@ -116,32 +124,38 @@ class Model {
     }
   }
 
-  void findUplinks(std::vector<Uplink>& uplinks) const {
-    for (const Part part : {Part::kSends, Part::kReceives}) {
-      std::set<int> rest;
-      for (size_t node = 0; node < sends_.size(); ++node)
-        if (isBlamed(sidesOf(part)[node])) rest.insert(static_cast<int>(node));
-      while (!rest.empty()) {
-        const std::vector<int> group = takeGroup(part, rest);
-        if (group.size() < 2) continue;
-        std::vector<double> costs;
-        for (const int node : group) costs.push_back(sidesOf(part)[at(node)].cost);
-        uplinks.push_back({part, group, factorOf(medianOf(costs))});
-      }
+  std::vector<int> slowNodes() const {
+    std::vector<int> slow;
+    for (size_t node = 0; node < sends_.size(); ++node)
+      if (sends_[node].slow || receives_[node].slow) slow.push_back(static_cast<int>(node));
+    return slow;
+  }
+
+  // Nodes that are slow with others and not among themselves. For rates that are the same in both directions.
+  std::vector<SharedLink> groups() const {
+    std::set<int> rest;
+    for (const int node : slowNodes())
+      if (sends_[at(node)].cost - base_ > kSlowSample) rest.insert(node);
+    std::vector<SharedLink> groups;
+    while (!rest.empty()) {
+      const std::vector<int> group = takeGroup(rest);
+      if (group.size() < 2) continue;
+      const bool confirmed = std::ranges::all_of(group, [&](int node) { return isBlamed(sends_[at(node)]); });
+      groups.push_back({group, confirmed});
     }
+    return groups;
   }
 
  private:
   static bool isBlamed(const Side& side) { return side.slow && side.samples >= kSamplesOfNode; }
-  const std::vector<Side>& sidesOf(Part part) const { return part == Part::kSends ? sends_ : receives_; }
 
   // The first of `rest` and those that are not slow with it, or with one that is not. Who is slow with most of these is slow itself.
-  std::vector<int> takeGroup(Part part, std::set<int>& rest) const {
+  std::vector<int> takeGroup(std::set<int>& rest) const {
     std::vector<int> group = {*rest.begin()};
     rest.erase(rest.begin());
     for (size_t i = 0; i < group.size(); ++i)
       std::erase_if(rest, [&, member = group[i]](int node) {
-        const bool joins = isWell(part, node, member) || isWell(part, member, node);
+        const bool joins = isWell(node, member) || isWell(member, node);
         if (joins) group.push_back(node);
         return joins;
       });
@@ -149,8 +163,8 @@ class Model {
     std::erase_if(group, [&](int node) {
       ptrdiff_t well = 0, met = 0;
       for (const int other : all) {
-        met += hasMet(part, node, other) ? 1 : 0;
-        well += isWell(part, node, other) ? 1 : 0;
+        met += pathTo(node, other) ? 1 : 0;
+        well += isWell(node, other) ? 1 : 0;
       }
       return 2 * well < met;
     });
@@ -158,19 +172,21 @@ class Model {
     return group;
   }
 
-  // Of what the node sends to a slow one, or receives from it: whether it lacks less than half of what it lacks elsewhere.
-  bool isWell(Part part, int node, int other) const {
-    const Side& side = sidesOf(part)[at(node)];
-    const Path* const path = pathWith(part, node, other);
-    return path && path->middle - base_ < (side.cost - base_) / 2;
+  // Of what the node sends to a slow one: whether it lacks less than half of what it lacks elsewhere.
+  bool isWell(int node, int other) const {
+    const Path* const path = pathTo(node, other);
+    return path && path->middle - base_ < (sends_[at(node)].cost - base_) / 2;
   }
-  bool hasMet(Part part, int node, int other) const { return pathWith(part, node, other) != nullptr; }
-  const Path* pathWith(Part part, int node, int other) const {
-    for (const Path* path : sidesOf(part)[at(node)].paths)
-      if ((part == Part::kSends ? path->to : path->from) == other) return path;
+  const Path* pathTo(int node, int other) const {
+    for (const Path* path : sends_[at(node)].paths)
+      if (path->to == other) return path;
     return nullptr;
   }
 
+  static double lackOf(const Sample& sample, double expected) {
+    const bool is_measured = sample.bytes_per_s > 0 && std::isfinite(sample.bytes_per_s);
+    return is_measured ? -std::log(sample.bytes_per_s) - expected : 0;
+  }
   static size_t at(int node) { return static_cast<size_t>(node); }
   static std::vector<Side> sides(const Figures& figures) {
     return std::vector<Side>(static_cast<size_t>(figures.nodes));
@@ -193,13 +209,23 @@ class Model {
     return medianOf(good.empty() ? std::move(all) : std::move(good));
   }
 
-  void refine() {
+  static double fastOf(const Side& side) {
+    std::vector<double> costs;
+    for (const Path* path : side.paths) costs.push_back(path->middle);
+    std::sort(costs.begin(), costs.end());
+    return costs.empty() ? 0 : costs[(costs.size() - 1) / 4];
+  }
+
+  static double bestOf(const Side& side) { return std::ranges::min(side.paths, {}, &Path::middle)->middle; }
+
+  // First by the best partners: if half of the nodes are slow, most partners of each node are.
+  void refine(bool by_best) {
     std::vector<double> costs;
     for (size_t node = 0; node < sends_.size(); ++node)
       for (auto [side, others] :
            {std::pair(&sends_[node], &receives_), std::pair(&receives_[node], &sends_)}) {
         if (side->paths.empty()) continue;
-        side->cost = costOf(*side, *others, side == &sends_[node]);
+        side->cost = by_best ? bestOf(*side) : costOf(*side, *others, side == &sends_[node]);
         costs.push_back(side->cost);
       }
     base_ = medianOf(costs);
@@ -258,23 +284,77 @@ class Model {
   double base_ = 0, scatter_ = 0, deviation_of_nodes_ = 0, usual_threshold_ = 0;
 };
 
-// Adds a link that is slow while several pairs use it to `uplinks`. The samples that it does not explain.
-Figures withoutSharedLink(const Figures& figures, std::vector<Uplink>& uplinks) {
-  const Model model(figures, Quantity::kRate, kRateLimits);
-  std::vector<double> excess;
-  for (const Sample& sample : figures.samples) excess.push_back(model.excessOf(sample));
-  const std::optional<SharedLink> link = findSharedLink(figures, excess, kSlowSample);
-  if (!link) return figures;
-  Figures rest{figures.nodes, {}};
-  std::vector<double> slow;
-  for (size_t i = 0; i < figures.samples.size(); ++i) {
-    if (!link->explained[i]) rest.samples.push_back(figures.samples[i]);
-    if (link->explained[i]) slow.push_back(excess[i]);
+Figures atOnce(Figures figures) {
+  for (Sample& sample : figures.samples) sample.bytes_per_s = sample.at_once_bytes_per_s;
+  return figures;
+}
+
+// By sample, while both nodes send at once, and while one does.
+struct Lacks {
+  std::vector<double> at_once, alone;
+
+  Lacks(const Figures& figures, double (Model::*lack)(const Sample&) const) {
+    const Figures both = atOnce(figures);
+    for (const auto& [of, lacks] : {std::pair(&both, &at_once), std::pair(&figures, &alone)}) {
+      const Model model(*of, Quantity::kRate, kRateLimits);
+      for (const Sample& sample : of->samples) lacks->push_back((model.*lack)(sample));
+    }
   }
-  const double factor = std::exp(-medianOf(slow));
-  for (const auto& [part, is_slow] :
-       {std::pair(Part::kSends, link->sends), std::pair(Part::kReceives, link->receives)})
-    if (is_slow) uplinks.push_back({part, link->nodes, factor, true, link->confirmed});
+};
+
+bool crosses(const std::vector<int>& nodes, const Sample& sample) {
+  const auto is_behind = [&](int node) { return std::binary_search(nodes.begin(), nodes.end(), node); };
+  return is_behind(sample.from) != is_behind(sample.to);
+}
+
+// Adds the uplink of these nodes, and marks the samples that it slows.
+void addUplink(const Figures& figures, const Lacks& lacks, const SharedLink& link,
+               std::vector<Uplink>& uplinks, std::vector<bool>& slowed) {
+  std::vector<double> slow;
+  int well = 0, sent = 0, received = 0;  // the last two: slow ones while one node sends
+  for (size_t i = 0; i < figures.samples.size(); ++i) {
+    const Sample& sample = figures.samples[i];
+    if (!crosses(link.nodes, sample)) continue;
+    const bool is_slow = lacks.at_once[i] > kSlowSample;
+    if (is_slow) slow.push_back(lacks.at_once[i]), slowed[i] = true;
+    well += is_slow ? 0 : 1;
+    const bool is_sent = std::binary_search(link.nodes.begin(), link.nodes.end(), sample.from);
+    if (lacks.alone[i] > kSlowSample) ++(is_sent ? sent : received);
+  }
+  const double factor = std::exp(-medianOf(std::move(slow)));
+  const bool at_once = well >= kWellSamples;
+  if (kOnlyOther * (sent + 1) >= received)
+    uplinks.push_back({Part::kSends, link.nodes, factor, at_once, link.confirmed});
+  if (kOnlyOther * (received + 1) >= sent)
+    uplinks.push_back({Part::kReceives, link.nodes, factor, at_once, link.confirmed});
+}
+
+// Either a link that splits the cluster, or those of groups that are slow with most others: what explains more. The samples that they do
+// not slow.
+Figures withoutUplinks(const Figures& figures, Verdict& verdict) {
+  const Lacks lacks(figures, &Model::lackOfPair);
+  const Model at_once(atOnce(figures), Quantity::kRate, kRateLimits);
+  verdict.slow_at_once = at_once.slowNodes();
+  const std::vector<SharedLink> groups = at_once.groups();
+  const std::optional<SharedLink> link = findSharedLink(figures, lacks.at_once, kSlowSample);
+  if (!link && groups.empty()) return figures;
+  int of_link = 0, of_groups = 0;
+  for (size_t i = 0; i < figures.samples.size(); ++i) {
+    if (!(lacks.at_once[i] > kSlowSample)) continue;
+    const auto is_crossed = [&](const SharedLink& one) { return crosses(one.nodes, figures.samples[i]); };
+    of_link += link && is_crossed(*link) ? 1 : 0;
+    of_groups += std::any_of(groups.begin(), groups.end(), is_crossed) ? 1 : 0;
+  }
+  std::vector<bool> slowed(figures.samples.size());
+  if (of_link > of_groups) {
+    addUplink(figures, lacks, *link, verdict.uplinks, slowed);
+  } else {
+    const Lacks of_cluster(figures, &Model::lackOfCluster);
+    for (const SharedLink& group : groups) addUplink(figures, of_cluster, group, verdict.uplinks, slowed);
+  }
+  Figures rest{figures.nodes, {}};
+  for (size_t i = 0; i < slowed.size(); ++i)
+    if (!slowed[i]) rest.samples.push_back(figures.samples[i]);
   return rest;
 }
 
@@ -359,14 +439,13 @@ bool isSlowNode(const Verdict& verdict, const Finding& finding) {
 
 Verdict diagnose(const Figures& all) {
   Verdict verdict;
-  const Figures figures = withoutSharedLink(all, verdict.uplinks);
+  const Figures figures = withoutUplinks(all, verdict);
   const Model rates(figures, Quantity::kRate, kRateLimits);
   if (!rates.empty()) {
     verdict.bytes_per_s = std::exp(-rates.base());
     verdict.scatter = std::expm1(rates.scatter());
     verdict.least_loss = -std::expm1(-rates.leastOfNode());
     rates.find(verdict.findings);
-    rates.findUplinks(verdict.uplinks);
   }
   const Model latencies(figures, Quantity::kLatency, kLatencyLimits);
   if (!latencies.empty()) {

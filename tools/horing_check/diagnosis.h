@@ -19,6 +19,8 @@ struct Sample {
   int round = 0;
   // TCP segments that the sender's node sent meanwhile, and those of them that it sent again; 0: not known.
   uint64_t segments = 0, segments_resent = 0;
+  // Of each direction while both move data, the slower of both, the same in both directions; 0: not measured.
+  double at_once_bytes_per_s = 0;
 };
 
 struct Figures {
@@ -43,13 +45,13 @@ struct Finding {
   int rail = -1;  // with that adapter alone; -1: with all adapters of the node
 };
 
-// Nodes that are slow with all others and not among themselves: what joins them to the others is slow, not they. Each also has a finding,
-// unless they are slow only while several of them exchange data with others at once.
+// Nodes that are slow with others and not among themselves: what joins them to the others is slow, not they. Both parts are named where it
+// is not known which direction is slow.
 struct Uplink {
   Part part = Part::kSends;  // or kReceives
   std::vector<int> nodes;    // two or more, in ascending order
   double factor = 1;         // of the cluster's rate: their median
-  bool at_once = false;      // slow only then (shared_link.h)
+  bool at_once = false;      // slow only while several of them exchange data with others
   bool confirmed = true;
   int rail = -1;
 };
@@ -62,6 +64,8 @@ struct Verdict {
   // By node; the sending side first.
   std::vector<Finding> findings;
   std::vector<Uplink> uplinks;
+  // Nodes that are slow while they send and receive at once, by themselves or behind an uplink, in ascending order.
+  std::vector<int> slow_at_once{};
 };
 
 // Adds what was found with one adapter of each node alone, except what is so with each of them: that is of the node as a whole.

@@ -17,18 +17,33 @@ constexpr size_t kLeastBytes = 64 << 10, kMostBytes = 8 << 20;
 constexpr size_t kOffsets = 4096;
 constexpr int kPings = 32, kFirstPings = 4;
 constexpr int kLeastMessages = 3;
-constexpr double kMessagesPerSlot = 3;
-
-// From the receiver to the sender; 0 bytes: stop.
-struct Request {
-  uint64_t bytes, offset;
-};
+constexpr double kMessagesPerSlot = 3, kExchangesPerSlot = 6;
 
 double secondsSince(MeterClock::time_point start) {
   return std::chrono::duration<double>(MeterClock::now() - start).count();
 }
 
+double rateOf(uint64_t bytes, double took_s, double latency_s) {
+  return static_cast<double>(bytes) / std::max(took_s - 2 * latency_s, took_s / 2);
+}
+
+// That take so many seconds.
+uint64_t bytesOf(double bytes_per_s, double seconds) {
+  return static_cast<uint64_t>(std::clamp(bytes_per_s * seconds, double{kLeastBytes}, double{kMostBytes}));
+}
+
 }  // namespace
+
+// From the receiver to the sender, or from the lower node of an exchange to the other; 0 bytes: stop.
+struct PairMeter::Request {
+  uint64_t bytes, offset;
+
+  Status check(int partner) const {
+    if (bytes <= kMostBytes && offset < kOffsets) return {};
+    return makeStatus(Code::kInternalError, "node %d asks for %llu bytes: expected at most %zu", partner,
+                      static_cast<unsigned long long>(bytes), kMostBytes);
+  }
+};
 
 uint64_t countWrong(std::span<const std::byte> is, std::span<const std::byte> should_be) {
   if (std::memcmp(is.data(), should_be.data(), is.size()) == 0) return 0;
@@ -98,13 +113,17 @@ Status PairMeter::send(int partner, Reading& reading) {
     Request request{};
     HORING_TRY(take(&request, sizeof request, partner));
     if (request.bytes == 0) break;
-    if (request.bytes > kMostBytes || request.offset >= kOffsets)
-      return makeStatus(Code::kInternalError, "node %d asks for %llu bytes: expected at most %zu", partner,
-                        static_cast<unsigned long long>(request.bytes), kMostBytes);
+    HORING_TRY(request.check(partner));
     HORING_TRY(put(&pattern_[request.offset], request.bytes, partner));
   }
   reading.sent = readTcpSegments().since(before);
   return {};
+}
+
+void PairMeter::compare(const Request& request, Reading& reading) {
+  reading.bytes += request.bytes;
+  reading.wrong_bytes +=
+      countWrong({received_.data(), request.bytes}, {&pattern_[request.offset], request.bytes});
 }
 
 // Messages grow until one takes a third of the time; the earlier small messages do not count. The best rate counts: disturbances only slow.
@@ -117,16 +136,54 @@ Status PairMeter::receive(int partner, double slot_s, Reading& reading) {
     HORING_TRY(put(&request, sizeof request, partner));
     HORING_TRY(take(received_.data(), request.bytes, partner));
     const double took = secondsSince(begin);
-    reading.bytes += request.bytes;
-    reading.wrong_bytes +=
-        countWrong({received_.data(), request.bytes}, {&pattern_[request.offset], request.bytes});
-    const double rate = static_cast<double>(request.bytes) / std::max(took - 2 * reading.latency_s, took / 2);
+    compare(request, reading);
+    const double rate = rateOf(request.bytes, took, reading.latency_s);
     if (message > 0) reading.bytes_per_s = std::max(reading.bytes_per_s, rate);
-    const double wanted = rate * slot_s / kMessagesPerSlot;
-    request.bytes = static_cast<uint64_t>(std::clamp(wanted, double{kLeastBytes}, double{kMostBytes}));
+    request.bytes = bytesOf(rate, slot_s / kMessagesPerSlot);
   }
   request.bytes = 0;
   return put(&request, sizeof request, partner);
+}
+
+// The lower node measures, and sends the result. The median counts: at the end some pairs rest.
+Status PairMeter::exchange(int partner, double slot_s, Reading& reading) {
+  Request request{kLeastBytes, 0};
+  if (self_ > partner) {
+    for (;;) {
+      HORING_TRY(take(&request, sizeof request, partner));
+      if (request.bytes == 0) break;
+      HORING_TRY(request.check(partner));
+      HORING_TRY(swap(request, partner, reading));
+    }
+    return take(&reading.at_once_bytes_per_s, sizeof(double), partner);
+  }
+  std::vector<double> rates;
+  const MeterClock::time_point start = MeterClock::now();
+  for (int message = 0; message < kLeastMessages || secondsSince(start) < slot_s; ++message) {
+    request.offset = ++messages_ * 61 % kOffsets;
+    const MeterClock::time_point begin = MeterClock::now();
+    HORING_TRY(put(&request, sizeof request, partner));
+    HORING_TRY(swap(request, partner, reading));
+    const double rate = rateOf(request.bytes, secondsSince(begin), reading.latency_s);
+    if (message > 0) rates.push_back(rate);
+    request.bytes = bytesOf(rate, slot_s / kExchangesPerSlot);
+  }
+  request.bytes = 0;
+  HORING_TRY(put(&request, sizeof request, partner));
+  std::sort(rates.begin(), rates.end());
+  reading.at_once_bytes_per_s = rates[rates.size() / 2];
+  return put(&reading.at_once_bytes_per_s, sizeof(double), partner);
+}
+
+Status PairMeter::swap(const Request& request, int partner, Reading& reading) {
+  HORING_TRY(called(horingGroupStart(), comm_, "exchanging"));
+  const Status sends = put(&pattern_[request.offset], request.bytes, partner);
+  const Status receives = take(received_.data(), request.bytes, partner);
+  HORING_TRY(called(horingGroupEnd(), comm_, "exchanging"));
+  HORING_TRY(sends);
+  HORING_TRY(receives);
+  compare(request, reading);
+  return {};
 }
 
 }  // namespace horing::check

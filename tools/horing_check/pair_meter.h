@@ -16,6 +16,8 @@ namespace horing::check {
 struct Reading {
   double bytes_per_s = 0;
   double latency_s = 0;  // known to both ends
+  // Of each direction while both move data; the slower counts. Known to both ends.
+  double at_once_bytes_per_s = 0;
   uint64_t wrong_bytes = 0;
   uint64_t bytes = 0;  // that arrived, and were compared
   // Of the other direction, in which this node sends: what its network sent meanwhile.
@@ -29,14 +31,21 @@ class PairMeter {
  public:
   PairMeter(horingComm_t comm, int self);
 
-  // Both nodes call it with each other. Takes about twice `slot_s`, or the time of three messages of 64 KiB if longer. One direction after
-  // the other.
+  // Both nodes call it with each other. Takes about twice `slot_s`, or the time of six messages of 64 KiB if longer. One direction after the
+  // other.
   Result<Reading> measure(int partner, double slot_s);
+  // The same with both directions at once, in about `slot_s`; fills in `at_once_bytes_per_s`. All pairs of a round call it at the same time. After
+  // `measure`: what a link learns meanwhile about its rails changes its rates.
+  Status exchange(int partner, double slot_s, Reading& reading);
 
  private:
+  struct Request;
+
   Result<double> measureLatency(int partner, double slot_s);
   Status send(int partner, Reading& reading);
   Status receive(int partner, double slot_s, Reading& reading);
+  Status swap(const Request& request, int partner, Reading& reading);
+  void compare(const Request& request, Reading& reading);
   Status put(const void* bytes, size_t count, int partner);
   Status take(void* bytes, size_t count, int partner);
 

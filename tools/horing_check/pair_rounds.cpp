@@ -17,6 +17,8 @@ using RoundsClock = std::chrono::steady_clock;
 
 // The duration of one direction. Longer gives no more information, shorter too little.
 constexpr double kMostSlotSeconds = 0.25, kLeastSlotSeconds = 0.02;
+// One direction, the other, both at once, and the latency.
+constexpr double kSlotsOfRound = 4;
 // The share of the time for measuring; the rest is for starting, gathering and writing.
 constexpr double kMeasuringShare = 0.8;
 
@@ -52,6 +54,8 @@ class Measuring {
       if (mine.partner >= 0) {
         HORING_ASSIGN(mine.reading, meter.measure(mine.partner, slot_s));
       }
+      HORING_TRY(nodes_.gather(&mine.partner, sizeof mine.partner).status());  // all begin together
+      if (mine.partner >= 0) HORING_TRY(meter.exchange(mine.partner, slot_s, mine.reading));
       HORING_ASSIGN(const std::vector<char> all, nodes_.gather(&mine, sizeof mine));
       note(all);
     }
@@ -67,8 +71,8 @@ class Measuring {
     if (nodes_.self() != 0) return plan;
     const int usual = rounds_.planned() + kMostConfirmingRounds;
     const double slot_s =
-        std::clamp(kMeasuringShare * time_s_ / (2.5 * usual), kLeastSlotSeconds, kMostSlotSeconds);
-    const bool out_of_time = elapsed() + 3 * slot_s > until_s_;
+        std::clamp(kMeasuringShare * time_s_ / (kSlotsOfRound * usual), kLeastSlotSeconds, kMostSlotSeconds);
+    const bool out_of_time = elapsed() + kSlotsOfRound * slot_s > until_s_;
     const bool is_judged = !options_.soak && done_.rounds >= rounds_.planned();
     if (out_of_time || is_judged) done_.verdict = diagnose(done_.figures);
     if (out_of_time && done_.rounds < rounds_.planned())
@@ -92,10 +96,13 @@ class Measuring {
     for (int to = 0; to < nodes_.count(); ++to) {
       const auto [from, reading] = of_node(to);
       if (from < 0 || from >= nodes_.count() || of_node(from).partner != to) continue;
-      if (!std::isfinite(reading.bytes_per_s) || !std::isfinite(reading.latency_s)) continue;
+      if (!std::isfinite(reading.bytes_per_s) || !std::isfinite(reading.latency_s) ||
+          !std::isfinite(reading.at_once_bytes_per_s))
+        continue;
       const TcpSegments sent = of_node(from).reading.sent;
       done_.figures.samples.push_back({from, to, reading.bytes_per_s, reading.latency_s, reading.wrong_bytes,
-                                       reading.bytes, done_.rounds, sent.sent, sent.resent});
+                                       reading.bytes, done_.rounds, sent.sent, sent.resent,
+                                       reading.at_once_bytes_per_s});
     }
     ++done_.rounds;
     const int planned = rounds_.planned();

@@ -124,6 +124,7 @@ std::string reportToJson(const Report& report) {
                        {"bytes_per_s", sample.bytes_per_s},
                        {"latency_s", sample.latency_s},
                        {"wrong_bytes", sample.wrong_bytes},
+                       {"at_once_bytes_per_s", sample.at_once_bytes_per_s},
                        {"segments", sample.segments},
                        {"segments_resent", sample.segments_resent}});
   const std::vector<int> good = goodNodes(report);

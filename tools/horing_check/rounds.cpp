@@ -66,7 +66,8 @@ std::optional<Matching> Rounds::after(int done, const Verdict& verdict) {
   const bool doubtful = anyUnconfirmed(verdict), unclear = verdict.least_loss > kClearLoss;
   const int most = unclear ? kMostSweeps * planned_ : planned_ + kMostConfirmingRounds;
   if (done >= most) return std::nullopt;
-  if (!(doubtful || unclear)) return meeting(verdict);
+  if (const std::optional<Matching> meets = meeting(verdict)) return meets;
+  if (!(doubtful || unclear)) return std::nullopt;
   // A path that stays doubtful because of noise must not prevent measuring others.
   return doubtful && (!unclear || done % 2 == 0) ? confirming(verdict) : next(done);
 }
@@ -80,7 +81,7 @@ Matching Rounds::next(int round) {
 
 // The circle method among the slow nodes.
 std::optional<Matching> Rounds::meeting(const Verdict& verdict) {
-  std::set<int> slow;
+  std::set<int> slow(verdict.slow_at_once.begin(), verdict.slow_at_once.end());
   for (const Finding& finding : verdict.findings)
     if (finding.quantity == Quantity::kRate && finding.part != Part::kPath) slow.insert(finding.node);
   const int count = static_cast<int>(slow.size());
@@ -96,6 +97,8 @@ std::optional<Matching> Rounds::meeting(const Verdict& verdict) {
 
 Matching Rounds::confirming(const Verdict& verdict) {
   Matching partner(static_cast<size_t>(nodes_), -1);
+  for (const Uplink& uplink : verdict.uplinks)
+    if (!uplink.confirmed) pairAcross(partner, uplink.nodes, random_);
   std::set<int> suspects, doubtful;
   for (const Finding& finding : verdict.findings) {
     if (finding.part == Part::kPath) {
@@ -105,8 +108,6 @@ Matching Rounds::confirming(const Verdict& verdict) {
     suspects.insert(finding.node);
     if (!finding.confirmed) doubtful.insert(finding.node);
   }
-  for (const Uplink& uplink : verdict.uplinks)
-    if (!uplink.confirmed) pairAcross(partner, uplink.nodes, random_);
   std::vector<int> good;
   for (int node = 0; node < nodes_; ++node)
     if (!suspects.contains(node) && partner[static_cast<size_t>(node)] < 0) good.push_back(node);

@@ -21,18 +21,18 @@ constexpr double kSlowIfCrossed = 0.8;
 constexpr double kSlowRound = 0.5;
 constexpr int kMostPasses = 10;
 
-// A sample of a round in which several were slow. It speaks for two nodes being on the same side, or on different ones.
+// A pair in a round in which several were slow. It speaks for two nodes being on the same side, or on different ones.
 struct Evidence {
-  size_t sample;
-  int from, to;
+  int round, from, to;
   bool apart;
 };
 
 std::vector<Evidence> evidenceOf(const Figures& figures, const std::vector<double>& excess,
                                  double threshold) {
   std::map<int, int> slow;
+  const auto speaks = [&](const Sample& sample) { return sample.from < sample.to; };  // once for its pair
   for (size_t i = 0; i < figures.samples.size(); ++i)
-    if (excess[i] > threshold) ++slow[figures.samples[i].round];
+    if (excess[i] > threshold && speaks(figures.samples[i])) ++slow[figures.samples[i].round];
   int most = 0, rounds = 0;
   for (const auto& [round, count] : slow) most = std::max(most, count);
   const int least = std::max(2, static_cast<int>(kSlowRound * most));
@@ -42,8 +42,8 @@ std::vector<Evidence> evidenceOf(const Figures& figures, const std::vector<doubl
   for (size_t i = 0; i < figures.samples.size(); ++i) {
     const Sample& sample = figures.samples[i];
     const auto found = slow.find(sample.round);
-    if (found != slow.end() && found->second >= least)
-      all.push_back({i, sample.from, sample.to, excess[i] > threshold});
+    if (found != slow.end() && found->second >= least && speaks(sample))
+      all.push_back({sample.round, sample.from, sample.to, excess[i] > threshold});
   }
   return all;
 }
@@ -114,7 +114,7 @@ bool slowWheneverCrossed(const Figures& figures, const Sides& sides, const std::
   for (const Sample& sample : figures.samples)
     crossing[sample.round] += sides.crosses(sample.from, sample.to) ? 1 : 0;
   std::set<int> slow;
-  for (const Evidence& one : evidence) slow.insert(figures.samples[one.sample].round);
+  for (const Evidence& one : evidence) slow.insert(one.round);
   std::vector<int> counts;
   for (const int round : slow) counts.push_back(crossing[round]);
   std::sort(counts.begin(), counts.end());
@@ -134,19 +134,14 @@ std::optional<SharedLink> findSharedLink(const Figures& figures, const std::vect
   const std::vector<Evidence> evidence = evidenceOf(figures, excess, threshold);
   if (evidence.empty()) return std::nullopt;
   const Sides sides(figures.nodes, evidence);
-  SharedLink link{sides.smaller(), std::vector<bool>(figures.samples.size())};
+  SharedLink link{sides.smaller()};
   if (link.nodes.size() < 2) return std::nullopt;
   double agree = 0;
-  int slow = 0, sent = 0;
   std::set<std::pair<int, int>> pairs;  // slow ones
   for (const Evidence& one : evidence) {
     const bool crosses = sides.crosses(one.from, one.to);
     agree += crosses == one.apart ? 1 : 0;
-    if (!crosses) continue;
-    link.explained[one.sample] = true;
-    slow += one.apart ? 1 : 0;
-    if (one.apart) pairs.insert({std::min(one.from, one.to), std::max(one.from, one.to)});
-    sent += one.apart && std::binary_search(link.nodes.begin(), link.nodes.end(), one.from) ? 1 : 0;
+    if (crosses && one.apart) pairs.insert({one.from, one.to});
   }
   if (agree < kLeastAgreement * static_cast<double>(evidence.size()) ||
       !slowWheneverCrossed(figures, sides, evidence))
@@ -154,8 +149,6 @@ std::optional<SharedLink> findSharedLink(const Figures& figures, const std::vect
   const auto nodes = static_cast<double>(figures.nodes), side = static_cast<double>(link.nodes.size());
   link.confirmed =
       static_cast<double>(pairs.size()) >= std::min(kPairsOfNode * nodes, kMostPairs * side * (nodes - side));
-  link.sends = 4 * sent > slow;
-  link.receives = 4 * (slow - sent) > slow;
   return link;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// Finds a link between two parts of the cluster that is slow only while several pairs use it at once, as an oversubscribed uplink. Each
-// node and path reaches its rate when few others cross the link, so diagnosis.h finds nothing that is always slow. Pure.
+// Finds a link between two parts of the cluster by the rounds in which it is slow: one that is slow only while several pairs use it at once,
+// as an oversubscribed uplink, so that each node and path reaches its rate when few others cross it; or that of half of the nodes, so that
+// no node is slower than most others. Pure.
 #include <optional>
 #include <vector>
 
@@ -9,14 +10,13 @@
 namespace horing::check {
 
 struct SharedLink {
-  std::vector<int>
-      nodes;  // on the smaller side, in ascending order; if both are equal, on the side without node 0
-  std::vector<bool> explained;  // by sample: it crossed the link in a round in which that was slow
+  // On the smaller side, in ascending order; if both are equal, on the side without node 0.
+  std::vector<int> nodes;
   bool confirmed = false;
-  bool sends = false, receives = false;  // what the nodes send is slowed, or what they receive
 };
 
-// `excess`: by sample, the logarithm by which it is slower than its nodes and its path explain. Samples above `threshold` are slow.
+// `excess`: by sample, the logarithm by which the pair was slower, with both nodes sending at once, than its nodes are with others. The same in
+// both directions. Samples above `threshold` are slow.
 std::optional<SharedLink> findSharedLink(const Figures& figures, const std::vector<double>& excess,
                                          double threshold);
 

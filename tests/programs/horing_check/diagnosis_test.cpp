@@ -8,6 +8,16 @@
 namespace horing::check {
 namespace {
 
+std::string uplinksOf(const Verdict& verdict) {
+  std::string text;
+  for (const Uplink& uplink : verdict.uplinks) {
+    text += text.empty() ? "" : ", ";
+    for (const int node : uplink.nodes) text += std::to_string(node) + " ";
+    text += uplink.part == Part::kSends ? "send" : "receive";
+  }
+  return text;
+}
+
 TEST(Diagnosis, OfNothingSaysNothing) {
   const Verdict none = diagnose({8, {}});
   EXPECT_TRUE(none.findings.empty());
@@ -42,21 +52,33 @@ TEST(Diagnosis, TellsSenderReceiverAndPathApart) {
   }
 }
 
+// Then most partners of each node are slow. Where noise slows more of the rest, nobody is blamed.
+TEST(Diagnosis, FindsHalfOfTheNodesSlow) {
+  for (const int nodes : {4, 8, 16, 32}) {
+    int right = 0;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      SimulatedCluster cluster(nodes, seed);
+      std::string expected;
+      for (int node = 1; node <= nodes / 2; ++node) {
+        cluster.slowSender(node, 0.6), cluster.slowReceiver(node, 0.6);
+        const std::string name = std::to_string(node);
+        expected += (node == 1 ? "" : ", ") + name + " sends, " + name + " receives";
+      }
+      const Verdict verdict = cluster.check();
+      right += blamed(verdict) == expected ? 1 : 0;
+      EXPECT_TRUE(blamed(verdict) == expected || blamed(verdict).empty())
+          << nodes << " " << seed << ": " << blamed(verdict);
+      EXPECT_EQ(uplinksOf(verdict), "") << nodes << " " << seed;
+    }
+    EXPECT_GE(right, 18) << nodes;
+  }
+}
+
 TEST(Diagnosis, OfTwoNodesBlamesThePath) {
   SimulatedCluster cluster(2, 1), clean(2, 2);
   cluster.slowSender(0, 0.5);
   EXPECT_EQ(blamed(cluster.check()), "0>1");
   EXPECT_EQ(blamed(clean.check()), "");
-}
-
-std::string uplinksOf(const Verdict& verdict) {
-  std::string text;
-  for (const Uplink& uplink : verdict.uplinks) {
-    text += text.empty() ? "" : ", ";
-    for (const int node : uplink.nodes) text += std::to_string(node) + " ";
-    text += uplink.part == Part::kSends ? "send" : "receive";
-  }
-  return text;
 }
 
 TEST(Diagnosis, TellsAnUplinkFromTheNodesThatShareIt) {
@@ -82,21 +104,55 @@ TEST(Diagnosis, TellsTwoUplinksApartAndASlowNodeBesideThem) {
   cluster.shareUplink({10, 11, 12}, 1.0);
   cluster.slowSender(7, 0.3);
   const Verdict verdict = cluster.check();
-  EXPECT_EQ(uplinksOf(verdict), "1 2 3 send, 10 11 12 send, 1 2 3 receive, 10 11 12 receive");
+  EXPECT_EQ(uplinksOf(verdict), "1 2 3 send, 1 2 3 receive, 10 11 12 send, 10 11 12 receive");
   EXPECT_NE((", " + blamed(verdict)).find(", 7 sends"), std::string::npos);
 }
 
-// Half of the nodes: which half does not matter, and it is slow only while three or four pairs cross it.
+// Slow only while three or four pairs cross it. Of half of the nodes, which half does not matter. Of nodes in the middle some send first to
+// their partners and some receive first.
 TEST(Diagnosis, FindsAnUplinkThatIsSlowOnlyWhileManyUseIt) {
-  for (unsigned seed = 1; seed <= 50; ++seed) {
-    SimulatedCluster cluster(8, seed);
-    cluster.shareUplink({4, 5, 6, 7}, 2);
-    const Verdict verdict = cluster.check();
-    EXPECT_EQ(uplinksOf(verdict), "4 5 6 7 send, 4 5 6 7 receive") << seed;
-    EXPECT_EQ(blamed(verdict), "") << seed;
-    for (const Uplink& uplink : verdict.uplinks)
-      EXPECT_TRUE(uplink.confirmed && uplink.at_once) << seed << ": " << uplink.factor;
+  for (const int nodes : {8, 16})
+    for (int first = 1; first + 4 <= nodes; ++first)
+      for (unsigned seed = 1; seed <= 50; ++seed) {
+        SCOPED_TRACE(std::to_string(nodes) + " nodes, from " + std::to_string(first) + ", " +
+                     std::to_string(seed));
+        SimulatedCluster cluster(nodes, seed);
+        std::string group;
+        for (int node = first; node < first + 4; ++node) group += std::to_string(node) + " ";
+        cluster.shareUplink({first, first + 1, first + 2, first + 3}, 2);
+        const Verdict verdict = cluster.check();
+        EXPECT_EQ(uplinksOf(verdict), group + "send, " + group + "receive");
+        EXPECT_EQ(blamed(verdict), "");
+        for (const Uplink& uplink : verdict.uplinks)
+          EXPECT_TRUE(uplink.confirmed && uplink.at_once) << uplink.factor;
+      }
+}
+
+TEST(Diagnosis, TellsInWhichDirectionAnUplinkIsSlow) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    SimulatedCluster sends(12, seed), receives(12, seed);
+    sends.shareUplink({4, 5, 6}, 0.6, 3);
+    receives.shareUplink({4, 5, 6}, 3, 0.6);
+    EXPECT_EQ(uplinksOf(sends.check()), "4 5 6 send") << seed;
+    EXPECT_EQ(uplinksOf(receives.check()), "4 5 6 receive") << seed;
   }
+}
+
+// Then most figures are slow. Either half's uplink explains them.
+TEST(Diagnosis, FindsAnUplinkOfHalfOfTheNodesThatCarriesLessThanTwoAdapters) {
+  for (const double capacity : {0.5, 1.0, 1.5})
+    for (const int first : {1, 4})
+      for (unsigned seed = 1; seed <= 20; ++seed) {
+        SCOPED_TRACE(std::to_string(capacity) + ", from " + std::to_string(first) + ", " +
+                     std::to_string(seed));
+        SimulatedCluster cluster(8, seed);
+        cluster.shareUplink({first, first + 1, first + 2, first + 3}, capacity);
+        const Verdict verdict = cluster.check();
+        EXPECT_EQ(uplinksOf(verdict),
+                  first == 1 ? "1 2 3 4 send, 1 2 3 4 receive" : "4 5 6 7 send, 4 5 6 7 receive");
+        EXPECT_EQ(blamed(verdict), "");
+        EXPECT_NEAR(verdict.bytes_per_s, 1e9, 0.05e9);
+      }
 }
 
 TEST(Diagnosis, TakesNoPauseOfTheWholeClusterForAnUplink) {
@@ -109,18 +165,23 @@ TEST(Diagnosis, TakesNoPauseOfTheWholeClusterForAnUplink) {
     }
 }
 
-// Nodes of many have hardly met in the planned rounds, so those that are slow meet afterwards.
+// Nodes of many have hardly met in the planned rounds, so those that are slow meet afterwards. Of those in the middle some send first to
+// their partners and some receive first, so that they are slow only while both send.
 TEST(Diagnosis, TellsAnUplinkOfManyNodesFromSlowNodes) {
-  const std::set<int> group = {4, 5, 6, 7};
-  int right = 0;
-  for (unsigned seed = 1; seed <= 50; ++seed) {
-    SimulatedCluster uplink(32, seed), slow(32, seed);
-    uplink.shareUplink(group, 2);
-    for (const int node : group) slow.slowSender(node, 0.5), slow.slowReceiver(node, 0.5);
-    right += uplinksOf(uplink.check()) == "4 5 6 7 send, 4 5 6 7 receive" ? 1 : 0;
-    EXPECT_EQ(uplinksOf(slow.check()), "") << seed;
+  for (const int first : {4, 14}) {
+    const std::set<int> group = {first, first + 1, first + 2, first + 3};
+    std::string names;
+    for (const int node : group) names += std::to_string(node) + " ";
+    int right = 0;
+    for (unsigned seed = 1; seed <= 50; ++seed) {
+      SimulatedCluster uplink(32, seed), slow(32, seed);
+      uplink.shareUplink(group, 2);
+      for (const int node : group) slow.slowSender(node, 0.5), slow.slowReceiver(node, 0.5);
+      right += uplinksOf(uplink.check()) == names + "send, " + names + "receive" ? 1 : 0;
+      EXPECT_EQ(uplinksOf(slow.check()), "") << first << " " << seed;
+    }
+    EXPECT_GE(right, 46) << first;
   }
-  EXPECT_GE(right, 46);
 }
 
 // A slow path of a node that is slow itself, and slower than that.

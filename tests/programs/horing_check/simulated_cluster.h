@@ -29,14 +29,19 @@ class SimulatedCluster {
         noise_(noise),
         random_(seed),
         losses_(seed),
+        at_once_(seed),
         pausing_(seed) {}
 
   void slowSender(int node, double factor) { sends_[static_cast<size_t>(node)] = factor; }
   void slowReceiver(int node, double factor) { receives_[static_cast<size_t>(node)] = factor; }
   void slowPath(int from, int to, double factor) { paths_[{from, to}] = factor; }
   void delayNode(int node, double seconds) { later_[static_cast<size_t>(node)] = seconds; }
-  // What these nodes exchange with others shares a link that carries as much as `capacity` of a node's adapter, in each direction.
-  void shareUplink(const std::set<int>& nodes, double capacity) { uplinks_.push_back({nodes, capacity}); }
+  // What these nodes exchange with others shares a link that carries as much as `capacity` of a node's adapter, in each direction; or what
+  // they send, and what they receive.
+  void shareUplink(const std::set<int>& nodes, double capacity) { shareUplink(nodes, capacity, capacity); }
+  void shareUplink(const std::set<int>& nodes, double sends, double receives) {
+    uplinks_.push_back({nodes, sends, receives});
+  }
   // In this share of the rounds something slows all nodes, such as other programs on a machine of emulated nodes.
   void pause(double rounds) { pauses_ = rounds; }
   void corrupt(int from, int to) { corrupt_.insert({from, to}); }
@@ -64,18 +69,24 @@ class SimulatedCluster {
   // Of a sample: a quarter of a second at 200 Mbit/s, packets of 9000 bytes.
   static constexpr int kSegments = 700;
 
+  // Of a pair: one direction after the other, the lower node first, then both at once; all pairs of a round at the same time.
   void measure(const Matching& partner, int round) {
     const bool pauses = std::uniform_real_distribution<>(0, 1)(pausing_) < pauses_;
+    std::map<std::pair<int, int>, double> at_once;
     for (size_t to = 0; to < partner.size(); ++to) {
       if (partner[to] < 0) continue;
       const auto from = static_cast<size_t>(partner[to]);
       Sample sample{partner[to], static_cast<int>(to)};
       sample.round = round;
-      const auto path = paths_.find({sample.from, sample.to});
-      const double factor = std::min({sends_[from], receives_[to], path == paths_.end() ? 1.0 : path->second,
-                                      shareOfUplinks(partner, sample.from, sample.to)});
-      sample.bytes_per_s = (pauses ? 0.6e9 : 1e9) * factor * std::exp(spread_(random_) * noise_.spread) *
-                           (hits() ? share_(random_) : 1);
+      const double usual = pauses ? 0.6e9 : 1e9;
+      sample.bytes_per_s = usual * factorOf(partner, sample.from, sample.to, false) *
+                           std::exp(spread_(random_) * noise_.spread) * (hits() ? share_(random_) : 1);
+      const auto [pair, is_new] = at_once.emplace(std::minmax(sample.from, sample.to), 0);
+      if (is_new)
+        pair->second = usual * atOnce() *
+                       std::min(factorOf(partner, sample.from, sample.to, true),
+                                factorOf(partner, sample.to, sample.from, true));
+      sample.at_once_bytes_per_s = pair->second;
       sample.latency_s = (20e-6 + later_[from] + later_[to]) *
                          std::exp(spread_(random_) * 5 * noise_.spread) * (hits() ? 1 / share_(random_) : 1);
       sample.wrong_bytes = corrupt_.contains({sample.from, sample.to}) ? 7 : 0;
@@ -84,16 +95,30 @@ class SimulatedCluster {
       samples_.push_back(sample);
     }
   }
-  // All pairs of a round move data at once.
-  double shareOfUplinks(const Matching& partner, int from, int to) const {
+  double factorOf(const Matching& partner, int from, int to, bool both_send) {
+    const auto path = paths_.find({from, to});
+    return std::min({sends_[static_cast<size_t>(from)], receives_[static_cast<size_t>(to)],
+                     path == paths_.end() ? 1.0 : path->second,
+                     shareOfUplinks(partner, from, to, both_send)});
+  }
+  double atOnce() {
+    const bool hit = std::uniform_real_distribution<>(0, 1)(at_once_) < noise_.outliers;
+    return std::exp(std::normal_distribution<>(0, noise_.spread)(at_once_)) * (hit ? share_(at_once_) : 1);
+  }
+  // All that crosses the uplink in the same direction at the same time shares it, unequally.
+  double shareOfUplinks(const Matching& partner, int from, int to, bool both_send) {
     double share = 1;
-    for (const auto& [nodes, capacity] : uplinks_) {
-      if (nodes.contains(from) == nodes.contains(to)) continue;
+    for (const Uplinks& uplink : uplinks_) {
+      if (uplink.nodes.contains(from) == uplink.nodes.contains(to)) continue;
+      const bool sent = uplink.nodes.contains(from);
       int crossing = 0;
-      for (const int node : nodes)
-        crossing +=
-            partner[static_cast<size_t>(node)] >= 0 && !nodes.contains(partner[static_cast<size_t>(node)]);
-      share = std::min(share, capacity / std::max(crossing, 1));
+      for (const int node : uplink.nodes) {
+        const int other = partner[static_cast<size_t>(node)];
+        if (other < 0 || uplink.nodes.contains(other)) continue;
+        crossing += both_send || (node < other) == (sent ? from < to : to < from) ? 1 : 0;
+      }
+      const double equal = (sent ? uplink.sends : uplink.receives) / std::max(crossing, 1);
+      if (equal < 1) share = std::min(share, equal * (crossing > 1 ? std::exp(unequal_(at_once_)) : 1));
     }
     return share;
   }
@@ -115,12 +140,16 @@ class SimulatedCluster {
   std::map<int, double> loses_sent_, loses_received_;
   std::map<std::pair<int, int>, double> loses_path_;
   double overflows_ = 0, pauses_ = 0;
-  std::vector<std::pair<std::set<int>, double>> uplinks_;
+  struct Uplinks {
+    std::set<int> nodes;
+    double sends, receives;
+  };
+  std::vector<Uplinks> uplinks_;
   Noise noise_;
   std::mt19937 random_;
-  std::mt19937 losses_,
+  std::mt19937 losses_, at_once_,
       pausing_;  // generators of their own, so that losses and pauses change no other figure
-  std::normal_distribution<> spread_{0, 1};
+  std::normal_distribution<> spread_{0, 1}, unequal_{0, 0.17};  // as in emulated nodes
   std::uniform_real_distribution<> share_{0.3, 0.9};
   std::vector<Sample> samples_;
 };

@@ -30,8 +30,9 @@ TEST(Waits, AreReadFromMetrics) {
   EXPECT_TRUE(waitsIn("").empty());
   EXPECT_NE(waitsText({{}, waits}).find("#     1     12       1.500       0.000\n"), std::string::npos)
       << waitsText({{}, waits});
-  EXPECT_EQ(waitsText({{}, waits}).find("None"), std::string::npos);
-  EXPECT_NE(waitsText({{}, {}}).find("None: ranks waited for nobody, or could not write"), std::string::npos);
+  EXPECT_TRUE(
+      waitsText({{}, {}}).starts_with("# No rank waited for another, or the metrics could not be written"))
+      << waitsText({{}, {}});
 }
 
 TEST(MetricsFolder, FindsTheFileOfARankOfThisProcessAndIsRemoved) {
@@ -56,6 +57,30 @@ TEST(MetricsFolder, FindsTheFileOfARankOfThisProcessAndIsRemoved) {
     EXPECT_EQ(folder.value().waitsOf(3).size(), 2u) << "not of an earlier job";
   }
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// A process that is killed does not remove its folder. The next one does, and leaves that of a process that lives.
+TEST(MetricsFolder, OfAKilledProcessIsRemovedByTheNext) {
+  const std::filesystem::path left =
+      std::filesystem::temp_directory_path() / ("horing_perf_waits_test_" + std::to_string(getpid()));
+  std::filesystem::create_directory(left);
+  std::ofstream(left / "horing-x-rank3-1.prom") << kMetrics;
+  const Result<MetricsFolder> lives = MetricsFolder::open();
+  ASSERT_TRUE(lives.ok()) << lives.status().toString();
+  EXPECT_FALSE(std::filesystem::exists(left));
+  const Result<MetricsFolder> next = MetricsFolder::open();
+  ASSERT_TRUE(next.ok()) << next.status().toString();
+  EXPECT_TRUE(std::filesystem::exists(lives.value().path()));
+}
+
+TEST(MetricsFolder, OfTheEnvironmentHasToBeWritable) {
+  setenv("HORING_METRICS", "/nowhere", 1);
+  const Result<MetricsFolder> folder = MetricsFolder::open();
+  unsetenv("HORING_METRICS");
+  ASSERT_FALSE(folder.ok());
+  EXPECT_NE(folder.status().message().find("cannot write to /nowhere, the folder of HORING_METRICS"),
+            std::string::npos)
+      << folder.status().message();
 }
 
 TEST(MetricsFolder, OfTheEnvironmentStays) {
