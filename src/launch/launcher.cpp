@@ -249,7 +249,8 @@ Result<HostPort> slurmRoot(const Launch& launch, const std::string& job) {
 Result<Launched> fromSlurm(const Launch& launch) {
   Meeting meeting;
   std::string job = "slurm";
-  for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_ID"}) job += "\n" + valueOf(launch.environment, name);
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_ID"})
+    job.append(1, '\n').append(valueOf(launch.environment, name));
   HORING_ASSIGN(meeting.where, slurmRoot(launch, job));
   HORING_ASSIGN(meeting.secret.key, configuredKey(launch.config, launch.log, launch.launcher));
   meeting.secret.job = jobOf(launch, job);
