@@ -1,6 +1,7 @@
 // Operations on GPUs that a program records in a graph and replays. As gpu_kernels_test.cpp on the fake driver, or on real GPUs.
 
 #include <barrier>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,15 +62,16 @@ TEST_F(GpuGraph, ReplaysOperations) {
   replaySums(cuda_, comms_);
 }
 
-// A graph may have calls of one communicator on several streams: its kernels use the same queues, so they must not run at once.
+// A graph may have calls of one communicator on several streams: its kernels use the same queues, so they must not run at once. Another
+// graph may be recorded in between.
 TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
   std::barrier all_here(2);  // no thread may allocate or query while another thread records
   onEveryRank(2, [&](int rank) {
     constexpr size_t kCount = 100'000;  // more than the parts of one call take, so that both meet at queues
     const horingComm_t comm = comms_[static_cast<size_t>(rank)];
     const GpuVector<int64_t> ones(cuda_, rank, std::vector<int64_t>(kCount, 1)),
-        threes(cuda_, rank, std::vector<int64_t>(kCount, 3));
-    const GpuStream stream(cuda_, rank), side(cuda_, rank);
+        threes(cuda_, rank, std::vector<int64_t>(kCount, 3)), fives(cuda_, rank, {5});
+    const GpuStream stream(cuda_, rank), side(cuda_, rank), other(cuda_, rank);
     const CurrentGpu current(cuda_, rank);
     void* event = nullptr;
     EXPECT_EQ(cuda_.call<int(void**, unsigned int)>("cuEventCreate")(&event, 0), 0);
@@ -77,20 +79,25 @@ TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
       EXPECT_EQ(cuda_.call<int(void*, void*)>("cuEventRecord")(event, first.get()), 0);
       EXPECT_EQ(cuda_.call<int(void*, void*, unsigned int)>("cuStreamWaitEvent")(then.get(), event, 0), 0);
     };
+    const auto add = [&](const GpuVector<int64_t>& data, size_t count, const GpuStream& on) {
+      EXPECT_HORING(horingAllReduce(data.data(), data.data(), count, horingInt64, horingSum, comm, on.get()));
+    };
     all_here.arrive_and_wait();
+    std::optional<RecordedGraph> in_between;
     const RecordedGraph graph(cuda_, stream, [&] {
       order(stream, side);
-      EXPECT_HORING(
-          horingAllReduce(ones.data(), ones.data(), kCount, horingInt64, horingSum, comm, stream.get()));
-      EXPECT_HORING(
-          horingAllReduce(threes.data(), threes.data(), kCount, horingInt64, horingSum, comm, side.get()));
+      add(ones, kCount, stream);
+      in_between.emplace(cuda_, other, [&] { add(fives, 1, other); });
+      add(threes, kCount, side);
       order(side, stream);
     });
     all_here.arrive_and_wait();
     for (int replay = 0; replay < 3; ++replay) graph.launch();
-    stream.synchronize();
+    in_between->launch();
+    for (const GpuStream* const each : {&stream, &other}) each->synchronize();
     EXPECT_EQ(ones.read(), std::vector<int64_t>(kCount, 8));
     EXPECT_EQ(threes.read(), std::vector<int64_t>(kCount, 24));
+    EXPECT_EQ(fives.read(), std::vector<int64_t>{10});
     EXPECT_EQ(cuda_.call<int(void*)>("cuEventDestroy_v2")(event), 0);
   });
 }
@@ -126,6 +133,32 @@ TEST_F(GpuGraph, IsReplayedInTheOrderOfTheCalls) {
     for (const GpuStream* const stream : {&one, &two, &outside}) stream->synchronize();
     EXPECT_EQ(data.read(), std::vector<int64_t>(kCount, int64_t{1} << (1 + 4 * 7)));
   });
+}
+
+// The kernel of rank 0 waits for a replay that rank 1 never makes. It is ended before its memory is freed.
+TEST(GpuReplay, EndsWhenTheCommunicatorIsDestroyed) {
+  const FakeCuda cuda;
+  if (FakeCuda::isReal()) GTEST_SKIP() << "made for the fake driver";
+  cuda.setKernels(&horing::test::emulatedKernels());
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  const GpuVector<float> data(cuda, 0, std::vector<float>(8, 1)), other(cuda, 1, std::vector<float>(8, 1));
+  const GpuStream stream(cuda, 0), side(cuda, 1);
+  onEveryRank(2, [&](int rank) {
+    float* const at = (rank == 0 ? data : other).data();
+    EXPECT_HORING(
+        horingAllReduce(at, at, 8, horingFloat, horingSum, comms[static_cast<size_t>(rank)], nullptr));
+  });
+  {
+    const CurrentGpu current(cuda, 0);
+    const RecordedGraph graph(cuda, stream, [&] {
+      EXPECT_HORING(
+          horingAllReduce(data.data(), data.data(), 8, horingFloat, horingSum, comms[0], stream.get()));
+    });
+    graph.launch();
+    for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+    stream.synchronize();
+  }
+  cuda.setKernels(nullptr);
 }
 
 // The error names the cause, and the communicator can still be used.

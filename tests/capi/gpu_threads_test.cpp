@@ -2,7 +2,9 @@
 // operations give.
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gpu_ranks.h"
@@ -42,22 +44,93 @@ class GpuThreads : public testing::Test {
   const FakeCuda cuda_;
 };
 
-// Here the ranks agree on every kernel, which takes each of them.
-TEST_F(GpuThreads, OfSeveralNodesMayBeDrivenByOneThread) {
-  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs), transports("HORING_TRANSPORTS", "shm,socket");
-  std::vector<horingComm_t> comms(4, nullptr);
-  horingUniqueId id;
-  ASSERT_HORING(horingGetUniqueId(&id));
-  ASSERT_HORING(horingGroupStart());
-  for (int rank = 0; rank < 4; ++rank) {
-    const Setting node("HORING_HOSTID", rank < 2 ? "node 0" : "node 1");
-    const CurrentGpu current(cuda_, rank);
-    EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], 4, id, rank));
+// Of two nodes: here the ranks agree on every kernel, which takes each of them.
+class GpuThreadsOfTwoNodes : public GpuThreads {
+ protected:
+  std::vector<horingComm_t> makeNodesOfTwo(int ranks, int with_gpu = 4) {
+    std::vector<horingComm_t> comms(static_cast<size_t>(ranks), nullptr);
+    horingUniqueId id;
+    EXPECT_HORING(horingGetUniqueId(&id));
+    EXPECT_HORING(horingGroupStart());
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Setting node("HORING_HOSTID", rank < 2 ? "node 0" : "node 1");
+      std::optional<CurrentGpu> current;
+      if (rank < with_gpu) current.emplace(cuda_, rank);
+      EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], ranks, id, rank));
+    }
+    EXPECT_HORING(horingGroupEnd());
+    return comms;
   }
-  ASSERT_HORING(horingGroupEnd());
+  const Setting timeout_{"HORING_TIMEOUT_MS", kShortTimeoutMs},
+      transports_{"HORING_TRANSPORTS", "shm,socket"};
+};
+
+TEST_F(GpuThreadsOfTwoNodes, MayBeDrivenByOneThread) {
+  const std::vector<horingComm_t> comms = makeNodesOfTwo(4);
   cuda_.fail("cuStreamWaitValue32", 999);  // which all that goes through hosts needs
   for (const size_t count : {8, 8, 50'000}) expectSumsOf(comms, count);
   cuda_.fail(nullptr, 0);
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// Rank 2 has a thread of its own.
+TEST_F(GpuThreadsOfTwoNodes, DoNotMeetForCallsThatMoveNothing) {
+  const std::vector<horingComm_t> comms = makeNodesOfTwo(3);
+  const GpuVector<float> data(cuda_, 0, std::vector<float>(8, 1)), other(cuda_, 1, std::vector<float>(8, 1)),
+      third(cuda_, 2, std::vector<float>(8, 1));
+  const GpuStream stream(cuda_, 0), side(cuda_, 1), apart(cuda_, 2);
+  const auto call = [&](int rank, const GpuVector<float>& of_rank, const GpuStream& on) {
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    EXPECT_HORING(horingAllGather(of_rank.data(), of_rank.data(), 0, horingFloat, comm, on.get()));
+    EXPECT_HORING(horingAllReduce(of_rank.data(), of_rank.data(), 8, horingFloat, horingSum, comm, on.get()));
+  };
+  std::thread alone([&] { call(2, third, apart); });
+  EXPECT_HORING(horingGroupStart());
+  call(0, data, stream);
+  call(1, other, side);
+  EXPECT_HORING(horingGroupEnd());
+  alone.join();
+  for (const GpuStream* const each : {&stream, &side, &apart}) each->synchronize();
+  for (const GpuVector<float>* const each : {&data, &other, &third})
+    EXPECT_EQ(each->read(), std::vector<float>(8, 3));
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST_F(GpuThreadsOfTwoNodes, NameTheRankThatNeverComes) {
+  const std::vector<horingComm_t> comms = makeNodesOfTwo(3);
+  const GpuVector<float> data(cuda_, 0, std::vector<float>(8, 1)), other(cuda_, 1, std::vector<float>(8, 1));
+  const GpuStream stream(cuda_, 0), side(cuda_, 1);
+  EXPECT_HORING(horingGroupStart());
+  EXPECT_HORING(horingAllReduce(data.data(), data.data(), 8, horingFloat, horingSum, comms[0], stream.get()));
+  EXPECT_HORING(horingAllReduce(other.data(), other.data(), 8, horingFloat, horingSum, comms[1], side.get()));
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingTimeout, "rank 2 of 3 did not take part in exchange"));
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommAbort(comm));
+}
+
+// Rank 2 had no GPU then. An all-to-all of this kind makes no plans, for which the others would meet.
+TEST_F(GpuThreadsOfTwoNodes, AreLeftToTheHostWhereARankHadNoGpu) {
+  testing::internal::CaptureStderr();
+  const std::vector<horingComm_t> comms = makeNodesOfTwo(3, 2);
+  std::vector<std::unique_ptr<GpuStream>> streams;
+  std::vector<std::unique_ptr<GpuVector<float>>> sent, received;
+  constexpr size_t counts[] = {1, 1, 1}, places[] = {0, 1, 2};
+  ASSERT_HORING(horingGroupStart());
+  for (int rank = 0; rank < 3; ++rank) {
+    streams.push_back(std::make_unique<GpuStream>(cuda_, rank));
+    sent.push_back(
+        std::make_unique<GpuVector<float>>(cuda_, rank, std::vector<float>(3, static_cast<float>(rank))));
+    received.push_back(std::make_unique<GpuVector<float>>(cuda_, rank, std::vector<float>(3, -1)));
+    EXPECT_HORING(horingAlltoAllV(sent.back()->data(), counts, places, received.back()->data(), counts,
+                                  places, horingFloat, comms[static_cast<size_t>(rank)],
+                                  streams.back()->get()));
+  }
+  EXPECT_HORING(horingGroupEnd());
+  for (size_t rank = 0; rank < 3; ++rank) {
+    streams[rank]->synchronize();
+    EXPECT_EQ(received[rank]->read(), (std::vector<float>{0, 1, 2}));
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("rank 2 had no GPU current"), std::string::npos) << log;
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 

@@ -73,7 +73,7 @@ Status KernelCalls::agreeAtOnce() {
   const std::span<const HostIdentity> ranks = membership_.placement().identities();
   const bool all_told =
       std::all_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.gpu.has_value(); });
-  if (!all_told || (team_->isRemote() && !mayHaveTerms(ranks))) return {};
+  if (!all_told || (team_->isRemote() && !mayHaveTerms(ranks).ok())) return {};
   bind(membership_.options().gpu);
   const Result<bool> serves = teamServes(membership_.options().config.init_timeout_ms);
   // If hosts serve, the GPU of the first operation does not matter.
@@ -104,7 +104,7 @@ const Selection& KernelCalls::selectionFor(const Call& call, const Selector& sel
 }
 
 bool KernelCalls::mustMeet(const Command& command) {
-  if (!team_->isRemote()) return false;
+  if (!team_->isRemote() || movesNothing(command)) return false;
   const std::shared_ptr<const Selector> selector = communicator_.selector();
   const std::vector<Call> calls = plannedCalls(command);
   return std::any_of(calls.begin(), calls.end(), [&](const Call& call) {

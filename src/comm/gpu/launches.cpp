@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLaunchLook{1};
 constexpr int64_t kEndMs = 1000;
-constexpr size_t kMostGraphs = 1024;         // at the same time under way
+constexpr size_t kMostGraphs = 64;           // that are recorded at the same time
 constexpr unsigned int kOutsideOfGraph = 1;  // CU_EVENT_WAIT_EXTERNAL, CU_EVENT_RECORD_EXTERNAL
 
 bool isCall(const GpuLaunch& launch) {
@@ -87,7 +87,6 @@ Status GpuLaunches::setUp(const std::vector<std::shared_ptr<const CudaDevice>>& 
     HORING_TRY(gpu->lanes.load());
     HORING_ASSIGN(gpu->resident_blocks, gpu->lanes.mostResidentBlocks());
     for (Gpu::Mark& mark : gpu->marks) HORING_TRY(device.makeEvent(mark.done));
-    HORING_TRY(device.makeEvent(gpu->latest_recorded));
   }
   for (Rank& rank : ranks_) {
     if (!rank.device) continue;
@@ -117,17 +116,18 @@ bool GpuLaunches::awaitEnd(const std::function<void()>& abort) {
   const SteadyClock clock;
   bool idle = true;
   for (const auto& gpu : gpus_) {
-    if (!gpu->latest()) continue;
+    const CudaEvent latest = gpu->latestOrReplayed();
+    if (!latest) continue;
     const CudaDevice::Current current(gpu->lanes.device());
     const CudaApi& api = gpu->lanes.device().api();
     for (const bool told : {false, true}) {
-      if (api.event_query(gpu->latest()) != CudaApi::kNotReady) break;
+      if (api.event_query(latest) != CudaApi::kNotReady) break;
       if (told) abort();
       const Deadline deadline = Deadline::after(clock, kEndMs);
-      while (api.event_query(gpu->latest()) == CudaApi::kNotReady && !deadline.passed())
+      while (api.event_query(latest) == CudaApi::kNotReady && !deadline.passed())
         std::this_thread::sleep_for(kLaunchLook);
     }
-    idle &= api.event_query(gpu->latest()) != CudaApi::kNotReady;
+    idle &= api.event_query(latest) != CudaApi::kNotReady;
   }
   return idle;
 }
@@ -147,8 +147,8 @@ void GpuLaunches::release() {
     const CudaDevice::Current current(gpu->lanes.device());
     for (const Gpu::Mark& mark : gpu->marks)
       if (mark.done) gpu->lanes.device().api().event_destroy(mark.done);
-    for (const CudaEvent event : {gpu->latest_recorded, gpu->replayed})
-      if (event) gpu->lanes.device().api().event_destroy(event);
+    for (const auto& [graph, event] : gpu->recorded) gpu->lanes.device().api().event_destroy(event);
+    if (gpu->replayed) gpu->lanes.device().api().event_destroy(gpu->replayed);
   }
   gpus_.clear();
 }
@@ -381,15 +381,27 @@ Status GpuLaunches::goAhead(Gpu& gpu, const GpuLaunch& launch) {
 
 Status GpuLaunches::orderBeforeRecorded(Gpu& gpu, const GpuLaunch& launch) {
   const CudaApi& api = gpu.lanes.device().api();
-  if (launch.graph == gpu.latest_graph)
-    return api.check(api.stream_wait_event(launch.stream, gpu.latest_recorded, 0), "ordering two streams");
-  if (launch.graph == CudaDevice::kUnknownGraph || !api.event_record_with_flags) return {};
-  // Once in a graph: a second wait would be for the replay that it is part of.
-  if (!gpu.graphs.insert(launch.graph).second) return {};
-  if (gpu.graphs.size() > kMostGraphs) gpu.graphs.erase(gpu.graphs.begin());
+  if (launch.graph == CudaDevice::kUnknownGraph) return {};
+  // Waits for what comes before the replay once in a graph: a second wait would be for the replay that it is part of.
+  if (const auto earlier = gpu.recorded.find(launch.graph); earlier != gpu.recorded.end())
+    return api.check(api.stream_wait_event(launch.stream, earlier->second, 0), "ordering two streams");
+  HORING_TRY(beginGraph(gpu, launch.graph));
+  if (!api.event_record_with_flags) return {};
   HORING_TRY(beginReplays(gpu, at(launch.rank).own));
   return api.check(api.stream_wait_event(launch.stream, gpu.replayed, kOutsideOfGraph),
                    "letting a graph wait for what comes before a replay");
+}
+
+Status GpuLaunches::beginGraph(Gpu& gpu, uint64_t graph) {
+  CudaEvent event = nullptr;
+  if (gpu.recorded.size() < kMostGraphs) {
+    const OutsideOfGraphs outside(gpu.lanes.device().api());
+    HORING_TRY(gpu.lanes.device().makeEvent(event));
+  } else {
+    event = gpu.recorded.extract(gpu.recorded.begin()).mapped();
+  }
+  gpu.recorded.emplace(graph, event);
+  return {};
 }
 
 // Lets the first replay wait for the launches so far.
@@ -410,9 +422,7 @@ Status GpuLaunches::orderAfterRecorded(Gpu& gpu, const GpuLaunch& launch) {
   if (gpu.replayed)
     HORING_TRY(api.check(api.event_record_with_flags(gpu.replayed, launch.stream, kOutsideOfGraph),
                          "letting a graph record an event"));
-  HORING_TRY(api.check(api.event_record(gpu.latest_recorded, launch.stream), "recording an event"));
-  gpu.latest_graph = launch.graph;
-  return {};
+  return api.check(api.event_record(gpu.recorded.at(launch.graph), launch.stream), "recording an event");
 }
 
 // The other ranks enqueue nothing behind their calls before these are launched.
@@ -420,8 +430,7 @@ Status GpuLaunches::orderBefore(Gpu& gpu, CudaStream stream) {
   const CudaApi& api = gpu.lanes.device().api();
   // Also if the latest launch was on this stream handle: a new stream may reuse the handle of a destroyed one, and cudaStreamPerThread is a
   // different stream in each thread.
-  const CudaEvent latest = gpu.replayed ? gpu.replayed : gpu.latest();
-  HORING_TRY(api.check(api.stream_wait_event(stream, latest, 0), "ordering two streams"));
+  HORING_TRY(api.check(api.stream_wait_event(stream, gpu.latestOrReplayed(), 0), "ordering two streams"));
   for (const int number : gpu.ranks) {
     const Rank& rank = at(number);
     const CudaStream own = rank.waiting.front().stream;

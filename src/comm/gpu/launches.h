@@ -11,9 +11,9 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -153,6 +153,7 @@ class GpuLaunches {
     std::array<Mark, kMarks> marks{};
     // The event behind all launches so far.
     CudaEvent latest() const { return marks[(marked - 1) % kMarks].done; }
+    CudaEvent latestOrReplayed() const { return replayed ? replayed : latest(); }
     // One for each GPU: a launch may block for room, and kernels wait for other GPUs. Copies lock all of them.
     std::mutex mutex;
     std::condition_variable launched;
@@ -161,11 +162,8 @@ class GpuLaunches {
     uint64_t marked = kMarks;  // number of marks set
     uint64_t looked = 0;       // number of marks seen to be done
     Done ended;                // according to these marks
-    // The graph of the latest recorded launch, if the driver can identify graphs.
-    uint64_t latest_graph = 0;
-    CudaEvent latest_recorded = nullptr;
-    // The graphs that wait for `replayed`, without those of long ago.
-    std::set<uint64_t> graphs;
+    // The event behind the latest launch in each graph, if the driver can identify graphs; without those of long ago.
+    std::map<uint64_t, CudaEvent> recorded;
     // Behind all launches and replays so far, once a graph has recorded a launch.
     CudaEvent replayed = nullptr;
     Status failed;
@@ -200,6 +198,7 @@ class GpuLaunches {
   Status orderBeforeRecorded(Gpu& gpu, const GpuLaunch& launch);
   static Status orderAfterRecorded(Gpu& gpu, const GpuLaunch& launch);
   Status beginReplays(Gpu& gpu, CudaStream never_recorded);
+  static Status beginGraph(Gpu& gpu, uint64_t graph);
   // The stream of the next launch.
   CudaStream nextStream(const Gpu& gpu) const { return at(gpu.ranks.front()).waiting.front().stream; }
   // See comm/gpu/copies.cpp. False: not all ranks have reached the copies, or the copies failed.

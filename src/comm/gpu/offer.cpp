@@ -62,15 +62,19 @@ Result<GpuTerms> termsOf(const std::vector<GpuOffer>& offers) {
   return terms;
 }
 
-bool mayHaveTerms(std::span<const HostIdentity> ranks) {
+Status mayHaveTerms(std::span<const HostIdentity> ranks) {
   std::vector<GpuOffer> offers;
   for (const HostIdentity& rank : ranks) {
-    if (!rank.gpu) return false;
+    if (!rank.gpu)
+      return makeStatus(
+          Code::kInvalidUsage,
+          "rank %td had no GPU current when it made the communicator: call cudaSetDevice before",
+          &rank - ranks.data());
     GpuOffer& offer = offers.emplace_back();
     offer.gpu = rank.gpu->uuid;
     offer.has_mps = rank.gpu->has_mps;
   }
-  return termsOf(offers).ok();
+  return termsOf(offers).status();
 }
 
 }  // namespace horing

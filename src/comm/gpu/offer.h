@@ -38,7 +38,7 @@ struct GpuTerms {
 };
 // `offers`: by rank. Error: kernels serve no rank, and the reason.
 Result<GpuTerms> termsOf(const std::vector<GpuOffer>& offers);
-// Whether each rank has named its GPU in its introduction, and nothing in these prevents kernels from serving all ranks.
-bool mayHaveTerms(std::span<const HostIdentity> ranks);
+// Error: a rank has not named its GPU in its introduction, or these prevent kernels from serving all ranks.
+Status mayHaveTerms(std::span<const HostIdentity> ranks);
 
 }  // namespace horing

@@ -85,6 +85,7 @@ Status RemoteGpus::whyNot(const Communicator& communicator) {
   const std::span<const HostIdentity> ranks = communicator.membership().placement().identities();
   std::map<std::string, std::vector<const HostIdentity*>> processes;
   for (const HostIdentity& rank : ranks) processes[rank.processLabel()].push_back(&rank);
+  if (processes.size() == ranks.size()) return {};
   for (const auto& [process, threads] : processes) {
     std::set<CudaUuid> gpus;
     for (const HostIdentity* const rank : threads)
@@ -96,7 +97,8 @@ Status RemoteGpus::whyNot(const Communicator& communicator) {
                           rank - ranks.data(), threads.size(),
                           rank->gpu ? "its GPU is also another rank's" : "had no GPU current then");
   }
-  return {};
+  // One thread may call for several ranks, which could not agree later.
+  return mayHaveTerms(ranks);
 }
 
 RemoteGpus::RemoteGpus(Communicator& communicator)

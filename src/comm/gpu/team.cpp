@@ -267,7 +267,7 @@ GpuTeam::PlanKey GpuTeam::keyOf(Collective collective, const Selection& selectio
 
 bool GpuTeam::hasPlans(Collective collective, const Selection& selection, int root) {
   const std::lock_guard lock(mutex_);
-  return plans_.contains(keyOf(collective, selection, root));
+  return state_ == State::kStaged || plans_.contains(keyOf(collective, selection, root));
 }
 
 Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Selection& selection, int root) {

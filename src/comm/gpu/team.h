@@ -72,7 +72,7 @@ class GpuTeam {
   }
   // Makes plans at the first call. Null: kernels cannot serve it; the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
-  // Whether there was such a call, so that plans() waits for no other rank.
+  // Whether there was such a call, or hosts serve all, so that plans() waits for no other rank.
   bool hasPlans(Collective collective, const Selection& selection, int root);
 
   // Whether the ranks met by an ID.

@@ -72,10 +72,10 @@ TEST(GpuTerms, MayComeWhereEachRankHasToldOfAGpuThatItsKernelsShareWithNone) {
     identity.gpu = {offerOf(gpu).gpu, has_mps};
     return identity;
   };
-  EXPECT_TRUE(mayHaveTerms(std::vector{process(0), process(1), process(2)}));
-  EXPECT_FALSE(mayHaveTerms(std::vector{process(0), HostIdentity(), process(2)}));
-  EXPECT_FALSE(mayHaveTerms(std::vector{process(0), process(1), process(0)}));
-  EXPECT_TRUE(mayHaveTerms(std::vector{process(0, true), process(1), process(0, true)}));
+  EXPECT_TRUE(mayHaveTerms(std::vector{process(0), process(1), process(2)}).ok());
+  EXPECT_FALSE(mayHaveTerms(std::vector{process(0), HostIdentity(), process(2)}).ok());
+  EXPECT_FALSE(mayHaveTerms(std::vector{process(0), process(1), process(0)}).ok());
+  EXPECT_TRUE(mayHaveTerms(std::vector{process(0, true), process(1), process(0, true)}).ok());
 }
 
 }  // namespace
