@@ -80,7 +80,7 @@ TEST_F(LateLaunch, NamesWhoLaunchedKernelsInstead) {
   meet(1);
   make(copy(0));
   GpuLaunch recorded = kernel(1);
-  recorded.graph = 1;
+  recorded.graph = CudaDevice::kUnknownGraph;
   make(recorded);
   expectLate("rank(s) 1 launched kernels where this rank copies");
 }

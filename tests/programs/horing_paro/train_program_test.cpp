@@ -295,7 +295,8 @@ TEST(HoringParoMeasure, GivesThePlannerTheCostsOfNodesOfDifferentSizes) {
   };
   const Outcome planned = plan("2,1");
   ASSERT_EQ(planned.code, 0) << planned.errors;
-  for (const json& strategy : json::parse(planned.output)["strategies"])
+  const json report = json::parse(planned.output);
+  for (const json& strategy : report["strategies"])
     EXPECT_GT(strategy["communication_seconds"].get<double>(), 0) << strategy["name"];
   const Outcome elsewhere = plan("1,2");
   EXPECT_EQ(elsewhere.code, 1);
