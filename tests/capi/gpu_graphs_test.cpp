@@ -67,10 +67,10 @@ TEST_F(GpuGraph, ReplaysOperations) {
 TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
   std::barrier all_here(2);  // no thread may allocate or query while another thread records
   onEveryRank(2, [&](int rank) {
-    constexpr size_t kCount = 100'000;  // more than the parts of one call take, so that both meet at queues
+    constexpr size_t kLong = 100'000;  // more than the parts of one call take, so that both meet at queues
     const horingComm_t comm = comms_[static_cast<size_t>(rank)];
-    const GpuVector<int64_t> ones(cuda_, rank, std::vector<int64_t>(kCount, 1)),
-        threes(cuda_, rank, std::vector<int64_t>(kCount, 3)), fives(cuda_, rank, {5});
+    const GpuVector<int64_t> ones(cuda_, rank, std::vector<int64_t>(kLong, 1)),
+        threes(cuda_, rank, std::vector<int64_t>(kLong, 3)), fives(cuda_, rank, {5});
     const GpuStream stream(cuda_, rank), side(cuda_, rank), other(cuda_, rank);
     const CurrentGpu current(cuda_, rank);
     void* event = nullptr;
@@ -86,17 +86,17 @@ TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
     std::optional<RecordedGraph> in_between;
     const RecordedGraph graph(cuda_, stream, [&] {
       order(stream, side);
-      add(ones, kCount, stream);
+      add(ones, kLong, stream);
       in_between.emplace(cuda_, other, [&] { add(fives, 1, other); });
-      add(threes, kCount, side);
+      add(threes, kLong, side);
       order(side, stream);
     });
     all_here.arrive_and_wait();
     for (int replay = 0; replay < 3; ++replay) graph.launch();
     in_between->launch();
     for (const GpuStream* const each : {&stream, &other}) each->synchronize();
-    EXPECT_EQ(ones.read(), std::vector<int64_t>(kCount, 8));
-    EXPECT_EQ(threes.read(), std::vector<int64_t>(kCount, 24));
+    EXPECT_EQ(ones.read(), std::vector<int64_t>(kLong, 8));
+    EXPECT_EQ(threes.read(), std::vector<int64_t>(kLong, 24));
     EXPECT_EQ(fives.read(), std::vector<int64_t>{10});
     EXPECT_EQ(cuda_.call<int(void*)>("cuEventDestroy_v2")(event), 0);
   });
@@ -106,14 +106,14 @@ TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
 TEST_F(GpuGraph, IsReplayedInTheOrderOfTheCalls) {
   std::barrier all_here(2);  // no thread may allocate or query while another thread records
   onEveryRank(2, [&](int rank) {
-    constexpr size_t kCount = 20'000;
+    constexpr size_t kLong = 20'000;
     const horingComm_t comm = comms_[static_cast<size_t>(rank)];
-    const GpuVector<int64_t> data(cuda_, rank, std::vector<int64_t>(kCount, 1));
+    const GpuVector<int64_t> data(cuda_, rank, std::vector<int64_t>(kLong, 1));
     const GpuStream one(cuda_, rank), two(cuda_, rank), outside(cuda_, rank);
     const CurrentGpu current(cuda_, rank);
     const auto twice = [&](const GpuStream& stream) {
       EXPECT_HORING(
-          horingAllReduce(data.data(), data.data(), kCount, horingInt64, horingSum, comm, stream.get()));
+          horingAllReduce(data.data(), data.data(), kLong, horingInt64, horingSum, comm, stream.get()));
     };
     twice(outside);
     all_here.arrive_and_wait();
@@ -131,7 +131,7 @@ TEST_F(GpuGraph, IsReplayedInTheOrderOfTheCalls) {
       twice(outside);
     }
     for (const GpuStream* const stream : {&one, &two, &outside}) stream->synchronize();
-    EXPECT_EQ(data.read(), std::vector<int64_t>(kCount, int64_t{1} << (1 + 4 * 7)));
+    EXPECT_EQ(data.read(), std::vector<int64_t>(kLong, int64_t{1} << (1 + 4 * 7)));
   });
 }
 
