@@ -130,6 +130,21 @@ std::vector<int> GpuTeam::missing() const {
   return missing;
 }
 
+Status GpuTeam::awaitArrivals(int rank, const GpuWaitLimit& limit, std::unique_lock<std::mutex>& lock) {
+  while (state_ == State::kGathering && !missing().empty()) {
+    changed_.wait_for(lock, kTeamLook);
+    lock.unlock();
+    HORING_TRY(limit.news());
+    lock.lock();
+    if (limit.deadline.passed() && !missing().empty())
+      return makeStatus(Code::kTimeout,
+                        "rank %d: rank(s) %s of this process never came with an operation on a GPU "
+                        "(HORING_TIMEOUT_MS). Calls of one thread for several ranks belong into a group",
+                        rank, rankList(missing()).c_str());
+  }
+  return {};
+}
+
 Result<bool> GpuTeam::serves(const Member& member, const GpuWaitLimit& limit) {
   std::unique_lock lock(mutex_);
   bool has_kernels = true;
@@ -141,17 +156,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuWaitLimit& limit) {
     // A local failure settles it without waiting for the others.
     if (!loads.ok() && !remote_) stage(member, loads);
   }
-  while (state_ == State::kGathering && !missing().empty()) {
-    changed_.wait_for(lock, kTeamLook);
-    lock.unlock();
-    HORING_TRY(limit.news());
-    lock.lock();
-    if (limit.deadline.passed() && !missing().empty())
-      return makeStatus(Code::kTimeout,
-                        "rank %d: rank(s) %s of this process never came with an operation on a GPU "
-                        "(HORING_TIMEOUT_MS). Calls of one thread for several ranks belong into a group",
-                        member.rank, rankList(missing()).c_str());
-  }
+  HORING_TRY(awaitArrivals(member.rank, limit, lock));
   if (state_ == State::kGathering) {
     config_ = member.config;
     map_ = member.map;

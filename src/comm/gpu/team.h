@@ -124,6 +124,8 @@ class GpuTeam {
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   bool isHere(int rank) const { return !remote_ || rank == remote_->rank(); }
   std::vector<int> missing() const;
+  // Until hosts serve, or all ranks of this process have arrived.
+  Status awaitArrivals(int rank, const GpuWaitLimit& limit, std::unique_lock<std::mutex>& lock);
   void stage(const Member& member, const Status& why);
   // Under mutex_.
   Status setUp();

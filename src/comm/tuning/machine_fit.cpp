@@ -51,6 +51,17 @@ double burstBytes(const MachineReadings& readings) {
   return saved_us / next_us * kRestedBytes;
 }
 
+// Ranks of a node that send at once and are slower share a line, whose rate they show better than one of them alone.
+void fitOwnerOfNic(const MachineReadings& readings, double burst_bytes, MachineModel& machine) {
+  machine.nic = Owner::kRank;
+  if (readings.sharing <= 1 || readings.far_shared_us <= kSharedLine * readings.far_large_us) return;
+  machine.nic = Owner::kNode;
+  const double bytes = static_cast<double>(readings.large_bytes) * readings.sharing;
+  const double all_us = bytesTime(readings.far_shared_us, readings.far_small_us);
+  machine.between.gbytes_per_s =
+      std::max(machine.between.gbytes_per_s, rounded(gbytesPerSecond(bytes - burst_bytes, all_us)));
+}
+
 }  // namespace
 
 TimeOfPairs timeOfPairs(std::vector<PairTime> pairs) {
@@ -124,14 +135,7 @@ MachineModel fitMachine(const MachineReadings& readings) {
   machine.between.gbytes_per_s = rounded(gbytesPerSecond(bytes - burst_bytes, line_us));
   machine.between.cpu_gbytes_per_s = rounded(gbytesPerSecond(
       2 * bytes, bytesTime(readings.far_handling_us, microsecondsAt(2 * bytes, machine.copy_gbytes_per_s))));
-  machine.nic = Owner::kRank;
-  if (readings.sharing > 1 && readings.far_shared_us > kSharedLine * readings.far_large_us) {
-    machine.nic = Owner::kNode;
-    const double all_us = bytesTime(readings.far_shared_us, readings.far_small_us);
-    machine.between.gbytes_per_s =
-        std::max(machine.between.gbytes_per_s,
-                 rounded(gbytesPerSecond(bytes * readings.sharing - burst_bytes, all_us)));
-  }
+  fitOwnerOfNic(readings, burst_bytes, machine);
   return machine;
 }
 
