@@ -94,7 +94,7 @@ class Model {
     }
     for (std::vector<Side>* all : {&sends_, &receives_})
       for (Side& side : *all) side.fast = fastOf(side);
-    for (int i = 0; i <= kRefinements; ++i) refine(i == 0);
+    for (int i = 0; i < kRefinements; ++i) refine();
   }
 
   // The logarithm by which a rate is lower than the cluster's.
@@ -216,16 +216,13 @@ class Model {
     return costs.empty() ? 0 : costs[(costs.size() - 1) / 4];
   }
 
-  static double bestOf(const Side& side) { return std::ranges::min(side.paths, {}, &Path::middle)->middle; }
-
-  // First by the best partners: if half of the nodes are slow, most partners of each node are.
-  void refine(bool by_best) {
+  void refine() {
     std::vector<double> costs;
     for (size_t node = 0; node < sends_.size(); ++node)
       for (auto [side, others] :
            {std::pair(&sends_[node], &receives_), std::pair(&receives_[node], &sends_)}) {
         if (side->paths.empty()) continue;
-        side->cost = by_best ? bestOf(*side) : costOf(*side, *others, side == &sends_[node]);
+        side->cost = costOf(*side, *others, side == &sends_[node]);
         costs.push_back(side->cost);
       }
     base_ = medianOf(costs);

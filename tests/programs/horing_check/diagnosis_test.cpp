@@ -8,16 +8,6 @@
 namespace horing::check {
 namespace {
 
-std::string uplinksOf(const Verdict& verdict) {
-  std::string text;
-  for (const Uplink& uplink : verdict.uplinks) {
-    text += text.empty() ? "" : ", ";
-    for (const int node : uplink.nodes) text += std::to_string(node) + " ";
-    text += uplink.part == Part::kSends ? "send" : "receive";
-  }
-  return text;
-}
-
 TEST(Diagnosis, OfNothingSaysNothing) {
   const Verdict none = diagnose({8, {}});
   EXPECT_TRUE(none.findings.empty());
@@ -52,33 +42,21 @@ TEST(Diagnosis, TellsSenderReceiverAndPathApart) {
   }
 }
 
-// Then most partners of each node are slow. Where noise slows more of the rest, nobody is blamed.
-TEST(Diagnosis, FindsHalfOfTheNodesSlow) {
-  for (const int nodes : {4, 8, 16, 32}) {
-    int right = 0;
-    for (unsigned seed = 1; seed <= 20; ++seed) {
-      SimulatedCluster cluster(nodes, seed);
-      std::string expected;
-      for (int node = 1; node <= nodes / 2; ++node) {
-        cluster.slowSender(node, 0.6), cluster.slowReceiver(node, 0.6);
-        const std::string name = std::to_string(node);
-        expected += (node == 1 ? "" : ", ") + name + " sends, " + name + " receives";
-      }
-      const Verdict verdict = cluster.check();
-      right += blamed(verdict) == expected ? 1 : 0;
-      EXPECT_TRUE(blamed(verdict) == expected || blamed(verdict).empty())
-          << nodes << " " << seed << ": " << blamed(verdict);
-      EXPECT_EQ(uplinksOf(verdict), "") << nodes << " " << seed;
-    }
-    EXPECT_GE(right, 18) << nodes;
-  }
-}
-
 TEST(Diagnosis, OfTwoNodesBlamesThePath) {
   SimulatedCluster cluster(2, 1), clean(2, 2);
   cluster.slowSender(0, 0.5);
   EXPECT_EQ(blamed(cluster.check()), "0>1");
   EXPECT_EQ(blamed(clean.check()), "");
+}
+
+std::string uplinksOf(const Verdict& verdict) {
+  std::string text;
+  for (const Uplink& uplink : verdict.uplinks) {
+    text += text.empty() ? "" : ", ";
+    for (const int node : uplink.nodes) text += std::to_string(node) + " ";
+    text += uplink.part == Part::kSends ? "send" : "receive";
+  }
+  return text;
 }
 
 TEST(Diagnosis, TellsAnUplinkFromTheNodesThatShareIt) {
