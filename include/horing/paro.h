@@ -274,14 +274,17 @@ HORING_API horingResult_t horingParoGetBucket(horingParo_t paro, int bucket, hor
 /* Usage of this client alone. Memory is counted as it is allocated, without the memory of communicators. Bytes sent are
  * counted for each collective as HO-Ring moves them. */
 typedef struct {
-  uint64_t stateBytes; /* parameters, gradients and state kept; each bucket rounded up to whole shards */
-  uint64_t
-      gradBufferBytes; /* the buffers of horingParoOpenGrads, also used by horingParoSyncGrads: two; where gradients
-                               are whole, as many as were opened at once */
-  uint64_t gatheredBytes;        /* held for gathered parameters: as many buckets as were gathered at once */
-  uint64_t slowBytes, fastBytes; /* sent between groups, and inside the group, so far */
-  uint64_t
-      snapshotBytes; /* copies for horingParoStartSave: this rank's share of parameters and state among all ranks */
+  /* Parameters, gradients and state kept; each bucket rounded up to whole shards. */
+  uint64_t stateBytes;
+  /* The buffers of horingParoOpenGrads, also used by horingParoSyncGrads: two; where gradients are whole, as many as
+   * were opened at once. */
+  uint64_t gradBufferBytes;
+  /* Held for gathered parameters: as many buckets as were gathered at once. */
+  uint64_t gatheredBytes;
+  /* Sent between groups, and inside the group, so far. */
+  uint64_t slowBytes, fastBytes;
+  /* Copies for horingParoStartSave: this rank's share of parameters and state among all ranks. */
+  uint64_t snapshotBytes;
 } horingParoUsage_t;
 
 /* Writes what the client has used until now. */

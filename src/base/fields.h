@@ -5,6 +5,7 @@
 // The function names the fields by a structured binding of all members: a new member without a description does not compile. Where
 // other files describe structs that contain this one, a header declares the function, and its file instantiates it for both directions.
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,7 @@ inline constexpr bool kReads = !std::is_const_v<std::remove_reference_t<Value>>;
 
 class FieldWriter {
  public:
-  // Integers and enumerations, each in as many bytes as it has.
+  // Integers, enumerations and doubles, each in as many bytes as it has.
   void numbers(const auto&... values) { (number(values), ...); }
   // The integer `to(value)`; `from` is the way back.
   void numberOf(const auto& value, auto&& to, auto&&) { number(to(value)); }
@@ -55,6 +56,8 @@ class FieldWriter {
   void number(const Number& value) {
     if constexpr (std::is_enum_v<Number>)
       out_.number(static_cast<std::underlying_type_t<Number>>(value));
+    else if constexpr (std::is_same_v<Number, double>)
+      out_.number(std::bit_cast<uint64_t>(value));
     else
       out_.number(value);
   }
@@ -107,6 +110,8 @@ class FieldReader {
   void number(Number& value) {
     if constexpr (std::is_enum_v<Number>)
       value = static_cast<Number>(in_.number<std::underlying_type_t<Number>>());
+    else if constexpr (std::is_same_v<Number, double>)
+      value = std::bit_cast<double>(in_.number<uint64_t>());
     else
       value = in_.number<Number>();
   }

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "base/versioned_struct.h"
 
 namespace horing {
 
@@ -19,36 +20,26 @@ constexpr size_t kMaxNameBytes = 128;
 
 // The least size of the struct in any version of the header: `size`, `magic` and `version` come first.
 constexpr size_t kLeastBytes = offsetof(horingConfig_t, blocking);
-constexpr size_t kMostBytes = 4096;
 
 struct Kind {
   const char* name;         // the argument's name
   const char* initialiser;  // the name of its initialiser
 };
 
-// Reads the settings of a caller that was compiled with an older header (fewer fields) or a newer header (more fields). `own` has the
-// values of missing fields.
+// `own` has the values of missing fields.
 template <typename Settings>
 Result<Settings> readSettings(const Settings* given, Settings own, const Kind& kind) {
   static_assert(offsetof(Settings, magic) == offsetof(horingConfig_t, magic) &&
                 sizeof(Settings) >= kLeastBytes);
-  if (given->magic != HORING_API_MAGIC || given->size < kLeastBytes || given->size > kMostBytes ||
-      given->size % alignof(Settings) != 0)
+  if (given->magic != HORING_API_MAGIC || !mayBeSizeOf<Settings>(given->size, kLeastBytes))
     return makeStatus(Code::kInvalidArgument,
                       "%s has size %zu and magic 0x%x: expected %zu and 0x%x. Begin with %s", kind.name,
                       given->size, given->magic, sizeof(Settings), HORING_API_MAGIC, kind.initialiser);
-  const auto* const bytes = reinterpret_cast<const std::byte*>(given);
-  std::memcpy(&own, bytes, std::min(given->size, sizeof own));
-  for (size_t at = sizeof own; at < given->size; at += sizeof(int)) {
-    int value = 0;
-    std::memcpy(&value, bytes + at, sizeof value);
-    if (value != 0 && value != HORING_CONFIG_UNDEF_INT)
-      return makeStatus(
-          Code::kInvalidArgument,
-          "%s has size %zu and sets something at byte %zu, but this library knows only fields in "
-          "the first %zu bytes: leave it undefined, or use a newer library",
-          kind.name, given->size, at, sizeof own);
-  }
+  if (const auto at = takeKnownFields(*given, own, {0, HORING_CONFIG_UNDEF_INT}))
+    return makeStatus(Code::kInvalidArgument,
+                      "%s has size %zu and sets something at byte %zu, but this library knows only fields in "
+                      "the first %zu bytes: leave it undefined, or use a newer library",
+                      kind.name, given->size, *at, sizeof own);
   return own;
 }
 

@@ -1,7 +1,5 @@
 // From the functions of include/horing/paro.h to the client: handles, errors, NULL.
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "base/float_environment.h"
 #include "base/thread_object.h"
+#include "base/versioned_struct.h"
 #include "horing/paro.h"
 #include "paro/client.h"
 #include "paro/convert.h"
@@ -75,24 +74,17 @@ horingResult_t onClient(horingParo_t paro, Body body) noexcept {
   return onClient(paro, paro, "paro", body);
 }
 
-// The least size of the struct in any version of the header, and more than it will ever have.
-constexpr size_t kLeastBytes = offsetof(horingParoConfig_t, units), kMostBytes = 4096;
-
-// From the header of an older library, with the initialiser's value for each field that it lacks; or of a newer one.
+// `own` has the initialiser's value for each field that the caller's header lacks.
 Status readConfig(const horingParoConfig_t& given, horingParoConfig_t& own) {
-  const size_t size = given.size;
-  if (size < kLeastBytes || size > kMostBytes || size % alignof(horingParoConfig_t) != 0)
+  if (!mayBeSizeOf<horingParoConfig_t>(given.size, offsetof(horingParoConfig_t, units)))
     return makeStatus(Code::kInvalidArgument, "config.size is %zu: begin with HORING_PARO_CONFIG_INITIALIZER",
-                      size);
-  const auto* const bytes = reinterpret_cast<const std::byte*>(&given);
-  std::memcpy(&own, bytes, std::min(size, sizeof own));
-  for (size_t at = sizeof own; at < size; ++at)
-    if (bytes[at] != std::byte{0})
-      return makeStatus(
-          Code::kInvalidArgument,
-          "config.size is %zu, and byte %zu is set, but this library knows only the fields in the "
-          "first %zu bytes: leave the others 0, or use the newer library",
-          size, at, sizeof own);
+                      given.size);
+  if (const auto at = takeKnownFields(given, own, {0}))
+    return makeStatus(
+        Code::kInvalidArgument,
+        "config.size is %zu, and byte %zu is set, but this library knows only the fields in the "
+        "first %zu bytes: leave the others 0, or use the newer library",
+        given.size, *at, sizeof own);
   return {};
 }
 

@@ -8,13 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "base/config.h"
-#include "fake_control.h"
+#include "guarded_test.h"
 
 namespace horing {
 namespace {
 
-class GuardTest : public ::testing::Test {
+class GuardTest : public testing_comm::GuardedTest {
  protected:
   Status remote() { return makeStatus(Code::kRemoteError, "the link to rank 1 broke"); }
   int64_t msOf(const std::function<void()>& what) {
@@ -22,20 +21,6 @@ class GuardTest : public ::testing::Test {
     what();
     return (clock_.nowNs() - begun_ns) / 1'000'000;
   }
-
-  testing_comm::FakeControl control_;
-  SteadyClock clock_;
-  Log log_ = Config::fromLookup([](const char*) { return nullptr; }).take().log(0);
-  std::shared_ptr<BufferUsers> users_ = BufferUsers::of(JobId{});
-  std::atomic<bool> aborted_{false};
-  Records records_{{}, clock_, log_};
-  Guard guard_{{.rank = 0,
-                .control = control_,
-                .clock = clock_,
-                .log = log_,
-                .buffer_users = *users_,
-                .aborted = aborted_,
-                .records = records_}};
 };
 
 TEST_F(GuardTest, TheFirstErrorSticksAndIsToldOnce) {

@@ -3,10 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/config.h"
 #include "comm/messages/pair_messages.h"
 #include "comm/reach/lent_buffers.h"
-#include "fake_control.h"
+#include "guarded_test.h"
 
 namespace horing {
 namespace {
@@ -39,22 +38,9 @@ class StepsAtPolls final : public Driven {
   Status status_;
 };
 
-class ProgressTest : public ::testing::Test {
+class ProgressTest : public testing_comm::GuardedTest {
  protected:
-  testing_comm::FakeControl control_;
-  SteadyClock clock_;
-  Log log_ = Config::fromLookup([](const char*) { return nullptr; }).take().log(0);
-  std::shared_ptr<BufferUsers> users_ = BufferUsers::of(JobId{});
-  std::atomic<bool> aborted_{false};
   std::atomic<int64_t> timeout_ms_{60'000};
-  Records records_{{}, clock_, log_};
-  Guard guard_{{.rank = 0,
-                .control = control_,
-                .clock = clock_,
-                .log = log_,
-                .buffer_users = *users_,
-                .aborted = aborted_,
-                .records = records_}};
   Connector connector_{0, {}, {}};
   PairMessages messages_{connector_, LinkUse::kTagged, 0, 1, 64, 0};
   Registrations registrations_;

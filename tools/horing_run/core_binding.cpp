@@ -3,9 +3,9 @@
 #include <sched.h>
 
 #include <cerrno>
-#include <fstream>
 #include <map>
 
+#include "base/first_line.h"
 #include "topology/cpu_mask.h"
 
 namespace horing::run {
@@ -14,9 +14,8 @@ std::vector<Cpus> byCore(const Cpus& cpus, const std::string& sysfs) {
   std::vector<Cpus> cores;
   std::map<std::string, size_t> core_of_siblings;
   for (const int32_t cpu : cpus) {
-    std::ifstream file(sysfs + "/cpu" + std::to_string(cpu) + "/topology/thread_siblings");
-    std::string siblings;
-    std::getline(file, siblings);
+    const std::string siblings =
+        firstLine(sysfs + "/cpu" + std::to_string(cpu) + "/topology/thread_siblings");
     const size_t next = cores.size();
     const size_t core = siblings.empty() ? next : core_of_siblings.try_emplace(siblings, next).first->second;
     if (core == next) cores.emplace_back();

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/first_line.h"
 #include "horing_run/network_namespace.h"
 #include "horing_run/traffic_shape.h"
 
@@ -27,8 +28,7 @@ std::vector<std::pair<std::string, std::string>> networkSettings() {
 // outlives a run; it is harmless, and only root can do it.
 void allowCubic() {
   const char* path = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
-  std::string allowed;
-  std::getline(std::ifstream(path), allowed);
+  const std::string allowed = firstLine(path);
   if (!allowed.empty() && allowed.find("cubic") == std::string::npos)
     std::ofstream(path) << allowed << " cubic";
 }

@@ -71,9 +71,8 @@ GpuWaitLimit KernelCalls::waitLimit(int64_t timeout_ms) {
 
 Status KernelCalls::agreeAtOnce() {
   const std::span<const HostIdentity> ranks = membership_.placement().identities();
-  const bool all_told =
-      std::all_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.gpu.has_value(); });
-  if (!all_told || (team_->isRemote() && !mayHaveTerms(ranks).ok())) return {};
+  const auto has_told = [](const HostIdentity& rank) { return rank.gpu.has_value(); };
+  if (!(team_->isRemote() ? mayHaveTerms(ranks).ok() : std::ranges::all_of(ranks, has_told))) return {};
   bind(membership_.options().gpu);
   const Result<bool> serves = teamServes(membership_.options().config.init_timeout_ms);
   // If hosts serve, the GPU of the first operation does not matter.

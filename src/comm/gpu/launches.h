@@ -67,14 +67,14 @@ struct GpuLaunch {
 // From setUp() to release(): any thread, one at a time for each rank; done() and behind() concurrently.
 class GpuLaunches {
  public:
-  // `remote`: the other ranks, which are other processes; null: all ranks are in this process. Must outlive the launches.
+  // `remote`: the other ranks, which met this one by an ID; null: all ranks share this object. Must outlive the launches.
   GpuLaunches(int ranks, RemoteGpus* remote) : ranks_(static_cast<size_t>(ranks)), remote_(remote) {}
   GpuLaunches(const GpuLaunches&) = delete;
   GpuLaunches& operator=(const GpuLaunches&) = delete;
 
   // --- Under the mutex of the team. Loads the kernels for a rank's GPU. Error: none for this GPU.
   Status load(int rank, const std::shared_ptr<const CudaDevice>& device);
-  // `devices`: by rank; null: a rank of another process. Errors: kInvalidUsage if more ranks share a GPU than a launch serves; as for
+  // `devices`: by rank; null: a remote rank. Errors: kInvalidUsage if more ranks share a GPU than a launch serves; as for
   // load(); the driver's.
   Status setUp(const std::vector<std::shared_ptr<const CudaDevice>>& devices);
   // The least number of resident blocks per rank, over all GPUs.
@@ -125,7 +125,7 @@ class GpuLaunches {
  private:
   static constexpr uint64_t kMarks = 16;
   struct Rank {
-    std::shared_ptr<const CudaDevice> device;  // null: a rank of another process
+    std::shared_ptr<const CudaDevice> device;  // null: a remote rank
     size_t gpu = 0;                            // in gpus_
     CudaEvent called = nullptr;                // recorded on its stream before a shared launch
     CudaStream own = nullptr;                  // see ownStream()

@@ -2,8 +2,9 @@
 // The ranks of a communicator on their GPUs: whether kernels can serve them, and what their kernels share. The ranks are threads of one
 // process that were made together, or met by an ID (comm/gpu/remote_gpus.h) and are as processes to each other, even in one process.
 //
-// Threads that were made together exchange nothing: the first thread makes an object for all ranks, and one thread's result holds for all. Queues and plans of a
-// rank are on its GPU (comm/gpu/team_memory.h).
+// Threads that were made together exchange nothing: the first thread makes an object for all ranks, and one thread's result holds for all.
+// Ranks that met by an ID have an object each, and the others are *remote* to it. Queues and plans of a rank are on its GPU
+// (comm/gpu/team_memory.h).
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -60,7 +61,7 @@ class GpuTeam {
     const GroupMap& map;
     const Log& log;
     std::function<Status()> news{};  // the error that ended the communicator or its kernels; any thread
-    int64_t timeout_ms = 0;          // for each exchange among ranks of other processes
+    int64_t timeout_ms = 0;          // for each exchange among remote ranks
   };
   Result<bool> serves(const Member& member, const GpuWaitLimit& limit);
 
@@ -152,7 +153,7 @@ class GpuTeam {
   Config config_;
   std::optional<GroupMap> map_;
   Log log_;
-  std::vector<Rank> ranks_;             // empty for ranks of other processes
+  std::vector<Rank> ranks_;             // empty for remote ranks
   std::unique_ptr<RemoteGpus> remote_;  // null: all ranks are in this process
   int most_blocks_ = 0;                 // per rank
   int resident_blocks_ = 0;             // set with `remote_`
@@ -170,7 +171,7 @@ class GpuTeam {
   // The most parts of messages that proxies carry between kernels; 0: none.
   int32_t bridged_exchange_parts_ = 0;
   std::vector<std::unique_ptr<cuda::BoundExchange>>
-      exchanges_;  // by rank; null for ranks of other processes; empty: none
+      exchanges_;  // by rank; null for remote ranks; empty: none
   mutable std::mutex
       made_mutex_;  // protects the next member only; mutex_ may be held while ranks wait for each other
   std::map<PlanKey, const Plans*> made_;

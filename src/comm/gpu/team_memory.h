@@ -20,17 +20,17 @@ class TeamMemory {
   // On each rank's GPU.
   static constexpr size_t kBytes = cuda::kGpuMemoryBytes;
 
-  // `remote` has the queues to ranks of other processes; null: all ranks are in this process.
+  // `remote` has the queues to remote ranks; null: there are none.
   TeamMemory(int ranks, RemoteGpus* remote) : remote_(remote), ranks_(static_cast<size_t>(ranks)) {}
   TeamMemory(const TeamMemory&) = delete;
   TeamMemory& operator=(const TeamMemory&) = delete;
 
-  // By rank; null: a rank of another process.
+  // By rank; null: a remote rank.
   using Devices = std::vector<std::shared_ptr<const CudaDevice>>;
   Status take(const Devices& devices);
   // For ranks of one process, before any allocation: checks that writes of each GPU to each other GPU arrive.
   Status provePeerAccess(const Devices& devices);
-  // Then fixes the shape of queues: among ranks of one process, or as agreed with other processes.
+  // Then fixes the shape of queues: among ranks that share this object, or as agreed with remote ranks.
   Status shapeQueues(int32_t window);
   void adoptQueues();
   const cuda::QueueShape& shape() const { return shape_; }
@@ -39,7 +39,7 @@ class TeamMemory {
   int32_t mostParts() const { return remote_ ? remote_->mostParts() : cuda::kMaxParts; }
   SpareQueues& spareQueues() { return spare_queues_; }
 
-  // Null: a rank of another process, or no memory.
+  // Null: a remote rank, or no memory.
   cuda::Memory* of(int rank) const { return ranks_[static_cast<size_t>(rank)].memory.get(); }
   // The local ends of a queue. Plans and messages share it, and each continues with the state that the other left.
   struct QueueEnds {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <set>
 
 #include "base/fields.h"
+#include "base/first_line.h"
 #include "topology/cpu_mask.h"
 #include "topology/group_rule.h"
 
@@ -28,10 +28,7 @@ uint64_t namespaceInode(const char* kind) {
 }
 
 std::string bootId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string line;
-  std::getline(file, line);
-  return line.substr(0, kMaxText);
+  return firstLine("/proc/sys/kernel/random/boot_id").substr(0, kMaxText);
 }
 
 Status checkLabel(const char* variable, const std::string& value) {

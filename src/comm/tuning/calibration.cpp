@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <limits>
 
 #include "base/fields.h"
@@ -41,9 +40,7 @@ struct Reading {
 };
 void fields(auto& wire, Is<Reading> auto& reading) {
   auto& [value] = reading;
-  wire.numberOf(
-      value, [](double number) { return std::bit_cast<uint64_t>(number); },
-      [](uint64_t bits) { return std::bit_cast<double>(bits); });
+  wire.numbers(value);
 }
 
 double microseconds(clockid_t clock) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
+#include "base/first_line.h"
 #include "transport/shm/directory.h"
 
 namespace horing {
@@ -47,8 +47,7 @@ Result<ShmAddress> describePlace(const std::string& directory) {
   ShmAddress address;
   std::memcpy(address.magic.data(), kShmMagic, sizeof kShmMagic);
   // If the kernel does not tell the boot ID, device, inode and nonce must suffice.
-  std::string boot_id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
+  const std::string boot_id = firstLine("/proc/sys/kernel/random/boot_id");
   boot_id.copy(address.boot_id.data(), address.boot_id.size() - 1);
   struct stat facts {};
   if (::stat(directory.c_str(), &facts) != 0) {
