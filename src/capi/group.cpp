@@ -208,6 +208,8 @@ class BlockingStreams {
 
 // Ranks of one communicator that must agree with each other on their kernels do so on a thread each.
 Status meetRanks(const std::vector<Pending*>& round) {
+  const auto is_first = [&](const Pending* pending) { return pending->comm == round.front()->comm; };
+  if (std::all_of(round.begin(), round.end(), is_first)) return {};
   std::map<horingComm_t, std::vector<const Pending*>> meeting;
   for (const Pending* const pending : round)
     if (pending->command.on_gpu && (isForCuda(*pending) || isBlocking(*pending)) &&
