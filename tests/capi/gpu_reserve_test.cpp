@@ -1,7 +1,10 @@
 // Communicators that are made and destroyed while kernels of another communicator wait for a thread. The fake driver blocks calls until
 // kernels have ended, as a driver may; kernels are the engine's, run on threads of the host.
+#include <atomic>
+#include <chrono>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "gpu_ranks.h"
 
@@ -100,6 +103,37 @@ TEST_F(GpuReserveTrouble, IsNoneWithMemoryWhereManyComeAndGo) {
   EXPECT_EQ(cuda_.calls("cuMemAlloc") + cuda_.calls("cuMemHostAlloc"), allocations);
   // No rank has any left then.
   for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  EXPECT_EQ(cuda_.live(), before);
+}
+
+// Earlier work of the program holds each launch up for half a second: all of them end, and then no memory is kept.
+TEST_F(GpuReserveTrouble, IsNoneWhereOneIsDestroyedWhoseLaunchesEndOneByOne) {
+  constexpr int kLaunches = 5;
+  const int before = cuda_.live();
+  begin();
+  std::vector<std::atomic<bool>> gates(kLaunches);
+  const std::vector<float> before_destroy = on_0_.read();
+  {
+    const GpuStream streams[] = {{cuda_, 0}, {cuda_, 1}};
+    for (const std::atomic<bool>& gate : gates)
+      onEveryRank(2, [&](int rank) {
+        streams[rank].waitFor(gate);
+        EXPECT_HORING(add(rank, on(rank).data(), streams[rank].get()));
+      });
+    std::thread opens([&] {
+      for (std::atomic<bool>& gate : gates) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        gate = true;
+      }
+    });
+    onEveryRank(2, [&](int rank) {
+      EXPECT_HORING(horingCommDestroy(std::exchange(comms_[static_cast<size_t>(rank)], nullptr)));
+    });
+    opens.join();
+  }
+  std::vector<float> expected = before_destroy;
+  for (float& each : expected) each *= 1 << kLaunches;
+  EXPECT_EQ(on_0_.read(), expected);
   EXPECT_EQ(cuda_.live(), before);
 }
 

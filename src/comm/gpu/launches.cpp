@@ -113,23 +113,29 @@ bool GpuLaunches::sharesGpus() const {
 }
 
 bool GpuLaunches::awaitEnd(const std::function<void()>& abort) {
-  const SteadyClock clock;
   bool idle = true;
   for (const auto& gpu : gpus_) {
     const CudaEvent latest = gpu->latestOrReplayed();
     if (!latest) continue;
     const CudaDevice::Current current(gpu->lanes.device());
-    const CudaApi& api = gpu->lanes.device().api();
-    for (const bool told : {false, true}) {
-      if (api.event_query(latest) != CudaApi::kNotReady) break;
-      if (told) abort();
-      const Deadline deadline = Deadline::after(clock, kEndMs);
-      while (api.event_query(latest) == CudaApi::kNotReady && !deadline.passed())
-        std::this_thread::sleep_for(kLaunchLook);
-    }
-    idle &= api.event_query(latest) != CudaApi::kNotReady;
+    idle &= awaitEvent(*gpu, latest) || (abort(), awaitEvent(*gpu, latest));
   }
   return idle;
+}
+
+// False: it was not reached, and no launch ended for a second.
+bool GpuLaunches::awaitEvent(Gpu& gpu, CudaEvent event) {
+  const CudaApi& api = gpu.lanes.device().api();
+  const SteadyClock clock;
+  uint64_t ended = 0;  // marks
+  for (Deadline deadline = Deadline::after(clock, kEndMs); api.event_query(event) == CudaApi::kNotReady;) {
+    if (deadline.passed()) return false;
+    std::this_thread::sleep_for(kLaunchLook);
+    const std::lock_guard lock(gpu.mutex);
+    (void)lookAtMarks(gpu);
+    if (std::exchange(ended, gpu.looked) != gpu.looked) deadline = Deadline::after(clock, kEndMs);
+  }
+  return true;
 }
 
 void GpuLaunches::leak() {
@@ -523,17 +529,22 @@ Result<GpuLaunches::Done> GpuLaunches::done(int number) {
   Rank& rank = at(number);
   Gpu& gpu = *gpus_[rank.gpu];
   const CudaDevice::Current current(*rank.device);
-  const CudaApi& api = rank.device->api();
-  const OutsideOfGraphs outside(api);
+  const OutsideOfGraphs outside(rank.device->api());
   const std::lock_guard lock(gpu.mutex);
+  HORING_TRY(lookAtMarks(gpu));
+  return gpu.ended;
+}
+
+Status GpuLaunches::lookAtMarks(Gpu& gpu) {
+  const CudaDevice& device = gpu.lanes.device();
   for (gpu.looked = std::max(gpu.looked, gpu.marked - kMarks); gpu.looked < gpu.marked; ++gpu.looked) {
     const Gpu::Mark& next = gpu.marks[gpu.looked % kMarks];
-    const int state = api.event_query(next.done);
+    const int state = device.api().event_query(next.done);
     if (state == CudaApi::kNotReady) break;
-    HORING_TRY(api.check(state, formatString("kernels on GPU %d", rank.device->number()).c_str()));
+    HORING_TRY(device.api().check(state, formatString("kernels on GPU %d", device.number()).c_str()));
     gpu.ended = next.launched;
   }
-  return gpu.ended;
+  return {};
 }
 
 std::vector<int> GpuLaunches::behind(int number) const {

@@ -83,7 +83,7 @@ class GpuLaunches {
   bool isOneLaunch() const { return gpus_.size() == 1 && ranks_.size() > 1 && !remote_; }
   // One of the GPUs; null: none yet.
   std::shared_ptr<const CudaDevice> anyDevice() const;
-  // Waits a second for all launches, then calls `abort` and waits another second. False: a stream is still blocked.
+  // Waits for all launches. If none ends for a second, calls `abort` and waits again. False: a stream is still blocked.
   bool awaitEnd(const std::function<void()>& abort);
   void release();
   // Frees nothing, for kernels that have not ended.
@@ -193,6 +193,9 @@ class GpuLaunches {
   Status orderBefore(Gpu& gpu, CudaStream stream);
   Status orderAfter(Gpu& gpu, CudaStream stream);
   static Status mark(Gpu& gpu, CudaStream stream);
+  // Finds out which launches have ended. Error: the GPU's.
+  static Status lookAtMarks(Gpu& gpu);
+  static bool awaitEvent(Gpu& gpu, CudaEvent event);
   // The same in a graph: ordered after the graph's earlier launches on this GPU, on any streams, and its replays among other replays and
   // launches.
   Status orderBeforeRecorded(Gpu& gpu, const GpuLaunch& launch);
