@@ -33,6 +33,23 @@ TEST_F(GpuKernelTrouble, AbortEndsTheKernelsOfAllRanks) {
   EXPECT_EQ(on_0_.read(), threes.values());
 }
 
+// Its caller may free the buffers, to which the kernel would still write.
+TEST_F(GpuKernelTrouble, EndsACallOnlyAfterItsKernels) {
+  begin();
+  std::atomic<bool> gate{false};
+  const CurrentGpu current(cuda_, 0);
+  GpuStream::ofDefault(cuda_).waitFor(gate);
+  std::thread ends([&] {
+    EXPECT_HORING(horingCommAbort(std::exchange(comms_[1], nullptr)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    gate = true;
+  });
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), nullptr), horingRemoteError, "rank 1"));
+  EXPECT_TRUE(gate);
+  EXPECT_EQ(cuda_.running(0), 0);
+  ends.join();
+}
+
 // The program of the rank whose GPU failed may never ask, and the other ranks' kernels would wait for its kernel.
 TEST_F(GpuKernelTrouble, OfOneGpuIsToldToTheOthersWithoutACall) {
   begin();

@@ -13,6 +13,8 @@ namespace horing {
 
 namespace {
 
+constexpr int64_t kGiveUpMs = 1000;  // unless earlier work blocks the stream
+
 size_t bufferBytes(const Call& call, ChunkSet holds, int ranks) {
   return call.count * dataTypeBytes(call.type) * blocksIn(holds, call.collective, ranks);
 }
@@ -387,8 +389,17 @@ Status KernelCalls::settle() {
 Status KernelCalls::complete(CudaStream stream) {
   const GpuWaitLimit limit = this->waitLimit(timeoutMs());
   const OutsideOfGraphs outside(device_->api());
-  HORING_TRY(device_->synchronize(stream, limit.news, limit.deadline));
-  return watch_.outcome();
+  const Status completed = device_->synchronize(stream, limit.news, limit.deadline);
+  if (completed.ok()) return watch_.outcome();
+  giveUp(stream);
+  return completed;
+}
+
+// The caller of a failed call may free its buffers at once, so kernels end before it returns.
+void KernelCalls::giveUp(CudaStream stream) {
+  team_->abort();
+  (void)device_->synchronize(
+      stream, [] { return Status(); }, Deadline::after(clock_, kGiveUpMs));
 }
 
 Status KernelCalls::follow() {
@@ -400,8 +411,10 @@ Result<bool> KernelCalls::begin(Command& command) {
   HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
   if (!stream) return false;
   begun_ = stream;
-  const Status launched = launch();
-  if (!launched.ok()) return communicator_.breakOff(launched);
+  if (const Status launched = launch(); !launched.ok()) {
+    giveUp(stream);
+    return communicator_.breakOff(launched);
+  }
   return command.taken == Taken::kAll;
 }
 

@@ -86,6 +86,7 @@ class KernelCalls {
   // Puts what this rank has entered on its streams, and waits until it is launched.
   Status launch();
   Status complete(CudaStream stream);
+  void giveUp(CudaStream stream);
 
   Communicator& communicator_;
   const Membership& membership_ = communicator_.membership();
