@@ -29,8 +29,11 @@ class EmulatedThreads {
       arrived_.store(0, std::memory_order_relaxed);
       any_[(generation + 1) % 2].store(false, std::memory_order_relaxed);
       generation_.store(generation + 1, std::memory_order_release);
-    } else {
+      generation_.notify_all();
+    } else if (Fibers::running()) {
       while (generation_.load(std::memory_order_acquire) == generation) pause();
+    } else {
+      generation_.wait(generation, std::memory_order_acquire);
     }
     return any_[generation % 2].load(std::memory_order_relaxed);
   }
