@@ -209,10 +209,13 @@ typedef struct {
                          model, share no bucket. NULL: all are of one unit */
   int gradsInFloat32; /* 1: gradients of 16-bit parameters are float32 from horingParoGetGrad on: reduced, added up over
                          micro-steps and given to the optimizer in it, at twice the bytes */
+  const char* const*
+      names; /* a name for each parameter, which errors say beside its number: UTF-8 of 1 to 1024 bytes
+                               without control characters, each different. NULL: no names */
 } horingParoConfig_t;
 #define HORING_PARO_MAX_STATE 4
 /* clang-format off */
-#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0 }
+#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0, NULL }
 /* clang-format on */
 
 /* Makes this rank's part of a model of numParams parameters, all 0. Collective over comm, which must outlive *paro;

@@ -103,11 +103,16 @@ Status readArguments(const horingParoConfig_t* config, std::span<const horingPar
                       kMaxMicroSteps);
   if (!params.data() && !params.empty())
     return makeStatus(Code::kInvalidArgument, "params is NULL: expected %zu parameters", params.size());
-  HORING_TRY(checkParams(params));
+  if (params.size() > kMaxParams)
+    return makeStatus(Code::kInvalidArgument, "%zu parameters: expected at most %zu", params.size(),
+                      kMaxParams);
+  HORING_ASSIGN(description.names, readNames(given.names, params.size()));
+  HORING_TRY(checkParams(params, description.names));
   description.params.assign(params.begin(), params.end());
   description.units.assign(params.size(), 0);
   if (given.units) description.units.assign(given.units, given.units + params.size());
   description.config.units = nullptr;
+  description.config.names = nullptr;
   return {};
 }
 

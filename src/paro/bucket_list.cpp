@@ -51,20 +51,17 @@ BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const
   return list;
 }
 
-Status checkParams(std::span<const horingParoParam_t> params) {
-  if (params.size() > kMaxParams)
-    return makeStatus(Code::kInvalidArgument, "%zu parameters: expected at most %zu", params.size(),
-                      kMaxParams);
+Status checkParams(std::span<const horingParoParam_t> params, const Names& names) {
   size_t left = kMaxElements;
   for (size_t i = 0; i < params.size(); ++i) {
     if (bytesOf(params[i].type) == 0)
       return makeStatus(Code::kInvalidArgument,
-                        "parameter %zu has type %d: expected horingFloat16, horingBfloat16, horingFloat32 or "
+                        "%s has type %d: expected horingFloat16, horingBfloat16, horingFloat32 or "
                         "horingFloat64",
-                        i, static_cast<int>(params[i].type));
+                        labelOf(names, i).c_str(), static_cast<int>(params[i].type));
     if (params[i].count > left)
-      return makeStatus(Code::kInvalidArgument,
-                        "parameter %zu has %zu elements: expected at most 2^52 in all", i, params[i].count);
+      return makeStatus(Code::kInvalidArgument, "%s has %zu elements: expected at most 2^52 in all",
+                        labelOf(names, i).c_str(), params[i].count);
     left -= params[i].count;
   }
   return {};

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "horing/paro.h"
+#include "paro/names.h"
 
 namespace horing::paro {
 
@@ -38,6 +39,7 @@ struct BucketList {
 BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const int> units,
                       const horingParoConfig_t& config, int ranks);
 
-Status checkParams(std::span<const horingParoParam_t> params);
+// `names`: as errors say them; may be empty.
+Status checkParams(std::span<const horingParoParam_t> params, const Names& names);
 
 }  // namespace horing::paro

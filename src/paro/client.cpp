@@ -143,15 +143,15 @@ Status Client::setParam(size_t param, const Values& values) {
   if (bucket->is_gathered)
     return outOfOrder("is gathered", place.bucket, "horingParoReleaseParams before horingParoSetParam");
   if (values.type != bucket->layout.type && values.type != horingFloat32)
-    return makeStatus(Code::kInvalidArgument,
-                      "type is %s, and parameter %zu has %s: expected that or float32", nameOf(values.type),
-                      param, nameOf(bucket->layout.type));
+    return makeStatus(Code::kInvalidArgument, "type is %s, and %s has %s: expected that or float32",
+                      nameOf(values.type), labelOf(description_.names, param).c_str(),
+                      nameOf(bucket->layout.type));
   if (values.count != place.count)
-    return makeStatus(Code::kInvalidArgument,
-                      "count is %zu, and parameter %zu has %zu elements: expected all", values.count, param,
-                      place.count);
+    return makeStatus(Code::kInvalidArgument, "count is %zu, and %s has %zu elements: expected all",
+                      values.count, labelOf(description_.names, param).c_str(), place.count);
   if (!values.data && place.count > 0)
-    return makeStatus(Code::kInvalidArgument, "values is NULL: expected %zu elements", place.count);
+    return makeStatus(Code::kInvalidArgument, "values is NULL: expected the %zu elements of %s", place.count,
+                      labelOf(description_.names, param).c_str());
   HORING_TRY(await(bucket->params_ready));
   store(*bucket, {place.offset, place.count}, static_cast<const std::byte*>(values.data), values.type);
   return {};

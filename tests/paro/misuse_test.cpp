@@ -272,6 +272,7 @@ TEST_F(Misuse, AConfigurationOfAnotherSizeIsTakenIfItsFieldsAreKnown) {
     horingParoConfig_t older = newer.config;
     older.size = offsetof(horingParoConfig_t, units);
     older.gradsInFloat32 = 1;  // not its own
+    older.names = reinterpret_cast<const char* const*>(&older);
     ASSERT_PARO(create(older, &paro));
     ASSERT_PARO(horingParoGetInfo(paro, &info));
     EXPECT_EQ(info.strategy, horingParoIIG);
