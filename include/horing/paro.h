@@ -15,11 +15,12 @@
  *   for each trainable bucket: horingParoGetShard(p, bucket, &shard), update shard.master from shard.grads
  *   horingParoSyncParams(p);
  *
- * Terms. The *wire type* of an element is the type of its parameter; gradients have the same type, or float32 where that is
- * 16 bits wide and gradsInFloat32 is set. A *bucket* is a
+ * Terms. The *wire type* of an element is the type of its parameter, or gatherType if that is narrower; gradients have the
+ * wire type, or float32 where that is 16 bits wide and gradsInFloat32 is set. A *bucket* is a
  * vector of parameters of one type that are moved together, either all trainable or all frozen. *State* is what the
  * optimizer stores for each trainable element: the *master* copy of the parameter and further values (two for Adam), in
- * float32, or in float64 where that is the wire type.
+ * float32, or in float64 for parameters of float64. Frozen parameters have a master, too, if their wire type is narrower
+ * than they are: it keeps their own values.
  *
  * Conventions. Calls return a horingResult_t; horingParoGetLastError has the details. All ranks of the communicator
  * make the same calls in the same order. Calls that move data (Gather, Reduce, Sync) return at once, and calls that
@@ -156,7 +157,8 @@ typedef struct {
  * stateBytes * trainable / d(os), where d is 1 for N, the ranks of the group for I, and the number of ranks for G; the
  * link of a node carries the sum of its ranks' slowBytes. In groups of different sizes a strategy with both I and G may
  * give a rank more or less than that of what is G, but never more than its share of its group. Memory for gathered
- * parameters in use (as many buckets as are gathered at once) and for two gradient buckets is not included. Any thread.
+ * parameters in use (as many buckets as are gathered at once), for two gradient buckets and for masters of frozen parameters
+ * is not included. Any thread.
  * Errors:
  * horingInvalidArgument (a pointer NULL, not one of the 14, a number out of range). */
 HORING_API horingResult_t horingParoGetEstimate(horingParoStrategy_t strategy, const horingParoModel_t* model,
@@ -212,10 +214,13 @@ typedef struct {
   const char* const*
       names; /* a name for each parameter, which errors say beside its number: UTF-8 of 1 to 1024 bytes
                                without control characters, each different. NULL: no names */
+  int gatherType; /* horingBfloat16, horingFloat16 or horingFloat32: parameters of wider types are gathered in it, and
+                     their gradients have it, while masters keep the parameters' own type; checkpoints do not depend on
+                     it. 0: every parameter is gathered in its own type */
 } horingParoConfig_t;
 #define HORING_PARO_MAX_STATE 4
 /* clang-format off */
-#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0, NULL }
+#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0, NULL, 0 }
 /* clang-format on */
 
 /* Makes this rank's part of a model of numParams parameters, all 0. Collective over comm, which must outlive *paro;
@@ -265,10 +270,11 @@ HORING_API horingResult_t horingParoGetPlace(horingParo_t paro, size_t param, ho
 
 /* The parameters of a bucket. */
 typedef struct {
-  horingDataType_t type;
+  horingDataType_t type; /* the wire type: of horingParoGetParam */
   int trainable;
-  size_t count;              /* elements */
-  horingDataType_t gradType; /* of horingParoGetGrad; without a meaning where frozen */
+  size_t count;                /* elements */
+  horingDataType_t gradType;   /* of horingParoGetGrad; without a meaning where frozen */
+  horingDataType_t masterType; /* of horingParoGetParam after horingParoGatherMasters */
 } horingParoBucket_t;
 
 /* Writes what bucket number `bucket` holds. */
@@ -308,8 +314,13 @@ HORING_API horingResult_t horingParoSetParam(horingParo_t paro, size_t param, co
  * horingParoSyncParams). */
 HORING_API horingResult_t horingParoGatherParams(horingParo_t paro, int bucket);
 
-/* Waits for the bucket if necessary and writes the address of the parameter's elements: read only, valid
- * until horingParoReleaseParams. Errors: horingInvalidUsage (its bucket is not gathered), and those of
+/* As horingParoGatherParams, in the masters' type and from the masters, which are sent to all ranks: exact values, for reading
+ * and not for every micro-step; horingParoReleaseParams frees their memory. Frozen parameters that have no master are
+ * gathered as they are. */
+HORING_API horingResult_t horingParoGatherMasters(horingParo_t paro, int bucket);
+
+/* Waits for the bucket if necessary and writes the address of the parameter's elements, in the wire type, or the masters'
+ * if horingParoGatherMasters gathered them: read only, valid until horingParoReleaseParams. Errors: horingInvalidUsage (its bucket is not gathered), and those of
  * collectives. */
 HORING_API horingResult_t horingParoGetParam(horingParo_t paro, size_t param, const void** values);
 

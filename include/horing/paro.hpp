@@ -117,33 +117,41 @@ class Paro {
   class Gathered {
    public:
     Gathered(Gathered&& other) noexcept
-        : model_(std::exchange(other.model_, nullptr)), bucket_(other.bucket_) {}
+        : model_(std::exchange(other.model_, nullptr)), bucket_(other.bucket_), type_(other.type_) {}
     Gathered& operator=(Gathered&& other) noexcept {
       std::swap(model_, other.model_);
       std::swap(bucket_, other.bucket_);
+      std::swap(type_, other.type_);
       return *this;
     }
     ~Gathered() {
       if (model_) (void)horingParoReleaseParams(model_, bucket_);
     }
-    // Waits for the bucket. T is the parameter's type.
+    // Waits for the bucket. T is the bucket's wire type, or its masters'.
     template <Element T>
     std::span<const T> param(std::size_t param) const {
       const void* values = nullptr;
       checkParo(horingParoGetParam(model_, param, &values));
-      return {static_cast<const T*>(values), typedCount<T>(model_, param, &horingParoBucket_t::type)};
+      return {static_cast<const T*>(values), typedCount<T>(model_, param, type_)};
     }
 
    private:
     friend class Paro;
-    Gathered(horingParo_t model, int bucket) : model_(model), bucket_(bucket) {}
+    using Type = horingDataType_t horingParoBucket_t::*;
+    Gathered(horingParo_t model, int bucket, Type type) : model_(model), bucket_(bucket), type_(type) {}
     horingParo_t model_;
     int bucket_;
+    Type type_;
   };
   // Starts to gather a bucket: an early call is a prefetch.
   [[nodiscard]] Gathered gather(int bucket) {
     checkParo(horingParoGatherParams(paro_, bucket));
-    return Gathered(paro_, bucket);
+    return Gathered(paro_, bucket, &horingParoBucket_t::type);
+  }
+  // From the masters, and in their type.
+  [[nodiscard]] Gathered gatherMasters(int bucket) {
+    checkParo(horingParoGatherMasters(paro_, bucket));
+    return Gathered(paro_, bucket, &horingParoBucket_t::masterType);
   }
 
   // The gradients of a bucket in one micro-step, to be filled and then reduced; discarded at the end of the

@@ -14,7 +14,8 @@ namespace {
 
 // The wire format: numbers of one width, so that there is no padding.
 struct WireConfig {
-  int64_t strategy, memory_limit, bucket_bytes, average, state_values, micro_steps, grads_in_float32, params;
+  int64_t strategy, memory_limit, bucket_bytes, average, state_values, micro_steps, grads_in_float32,
+      gather_type, params;
 };
 struct WireParam {
   uint64_t count;
@@ -34,6 +35,7 @@ constexpr struct {
     {"stateValues", &WireConfig::state_values},
     {"microSteps", &WireConfig::micro_steps},
     {"gradsInFloat32", &WireConfig::grads_in_float32},
+    {"gatherType", &WireConfig::gather_type},
     {"the number of parameters", &WireConfig::params},
 };
 
@@ -46,6 +48,7 @@ WireConfig wireConfig(const Description& description) {
           config.stateValues,
           config.microSteps,
           config.gradsInFloat32 != 0,
+          config.gatherType,
           static_cast<int64_t>(description.params.size())};
 }
 

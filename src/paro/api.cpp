@@ -1,4 +1,5 @@
 // From the functions of include/horing/paro.h to the client: handles, errors, NULL.
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -101,6 +102,11 @@ Status readArguments(const horingParoConfig_t* config, std::span<const horingPar
   if (given.microSteps < 1 || given.microSteps > kMaxMicroSteps)
     return makeStatus(Code::kInvalidArgument, "config.microSteps is %d: expected 1 to %d", given.microSteps,
                       kMaxMicroSteps);
+  const int gather_types[] = {0, horingBfloat16, horingFloat16, horingFloat32};
+  if (std::ranges::find(gather_types, given.gatherType) == std::end(gather_types))
+    return makeStatus(Code::kInvalidArgument,
+                      "config.gatherType is %d: expected horingBfloat16, horingFloat16, horingFloat32, or 0",
+                      given.gatherType);
   if (!params.data() && !params.empty())
     return makeStatus(Code::kInvalidArgument, "params is NULL: expected %zu parameters", params.size());
   if (params.size() > kMaxParams)
@@ -249,6 +255,10 @@ horingResult_t horingParoSetParam(horingParo_t paro, size_t param, const void* v
 
 horingResult_t horingParoGatherParams(horingParo_t paro, int bucket) {
   return onClient(paro, [&](Client& client) { return client.gatherParams(bucket); });
+}
+
+horingResult_t horingParoGatherMasters(horingParo_t paro, int bucket) {
+  return onClient(paro, [&](Client& client) { return client.gatherMasters(bucket); });
 }
 
 horingResult_t horingParoGetParam(horingParo_t paro, size_t param, const void** values) {

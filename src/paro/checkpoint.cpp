@@ -156,13 +156,12 @@ std::vector<Piece> Client::pieces() const {
       pieces.push_back(
           {section, memory.data() + (saved.first - blockOf(bucket, kept).first) * bytesOf(type)});
     };
-    if (!bucket.layout.trainable) {
-      add(kFrozen, bucket.params, row_->params, bucket.layout.type);
-      continue;
-    }
-    const horingDataType_t type = stateTypeOf(bucket.layout.type);
-    add(kMaster, bucket.master ? bucket.master : bucket.params, bucket.master ? row_->state : row_->params,
-        type);
+    const horingDataType_t type = bucket.layout.stateType();
+    const uint32_t kind = bucket.layout.trainable ? kMaster : kFrozen;
+    if (bucket.master)
+      add(kind, bucket.master, row_->state, type);
+    else
+      add(kind, bucket.params, row_->params, bucket.layout.type);
     for (size_t i = 0; i < bucket.state.size(); ++i)
       add(kFirstState + static_cast<uint32_t>(i), bucket.state[i], row_->state, type);
   }
@@ -213,11 +212,11 @@ Status Client::spread(Bucket& bucket, std::byte* block, horingParoPartition_t ke
 
 Status Client::spread() {
   for (Bucket& bucket : buckets_) {
-    if (!bucket.layout.trainable) {
+    if (!bucket.layout.trainable && !bucket.master) {
       HORING_TRY(spread(bucket, bucket.params.data(), row_->params, bucket.layout.type));
       continue;
     }
-    const horingDataType_t type = stateTypeOf(bucket.layout.type);
+    const horingDataType_t type = bucket.layout.stateType();
     std::byte* const master =
         bucket.master ? bucket.master.data() : shardIn(bucket, bucket.params, row_->params, type);
     HORING_TRY(spread(bucket, master, row_->state, type));

@@ -41,6 +41,7 @@ class Client {
   };
   Status setParam(size_t param, const Values& values);
   Status gatherParams(int bucket);
+  Status gatherMasters(int bucket);
   Result<const void*> param(size_t param);
   Status releaseParams(int bucket);
 
@@ -75,10 +76,11 @@ class Client {
     BucketLayout layout;
     Memory params;
     Memory grads;
-    Memory master;  // empty if the stored parameters are the master
+    Memory master;  // empty unless layout.hasMaster()
     std::vector<Memory> state;
-    Memory gathered;  // while gathered, unless `params` is whole
+    Memory gathered;  // while gathered, unless `params` is that
     bool is_gathered = false;
+    horingDataType_t gathered_type = horingFloat32;
     int reductions = 0;       // started since the last step
     bool has_grads = false;   // `grads` has values
     Completion params_ready;  // of `params` or `gathered`, whichever was moved last
@@ -128,6 +130,8 @@ class Client {
   // and ends the oldest.
   Status startFold(const Move& move, Bucket& bucket, std::byte* block);
   Status endOldestFold();
+  // The bucket, if it may be gathered now.
+  Result<Bucket*> findGatherable(int bucket);
   Result<Memory> takeGathered(size_t bytes);
 
   // Checks that `call` is allowed: between optimizer steps, with nothing gathered.

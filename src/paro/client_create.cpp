@@ -21,15 +21,20 @@ std::string sizeText(uint64_t bytes) {
   return formatString("%.0f bytes", value);
 }
 
+// Of an element: masters and state.
+int stateBytesOf(const BucketLayout& bucket, const horingParoConfig_t& config) {
+  const int values = (bucket.trainable ? config.stateValues : 0) + (bucket.hasMaster() ? 1 : 0);
+  return values * static_cast<int>(bytesOf(bucket.stateType()));
+}
+
 // The model that a bucket is, including padding.
 horingParoModel_t modelOf(const BucketLayout& bucket, const horingParoConfig_t& config) {
-  const int values = config.stateValues + (stateTypeOf(bucket.type) == bucket.type ? 0 : 1);
   horingParoModel_t model{};
   model.params = bucket.padded;
   model.trainable = bucket.trainable ? bucket.padded : 0;
   model.microSteps = config.microSteps;
   model.wireBytes = static_cast<int>(bytesOf(bucket.type));
-  model.stateBytes = values * static_cast<int>(bytesOf(stateTypeOf(bucket.type)));
+  model.stateBytes = stateBytesOf(bucket, config);
   model.gradBytes = static_cast<int>(bytesOf(bucket.grad_type));
   return model;
 }
@@ -45,7 +50,7 @@ uint64_t memoryOf(const Row& row, const BucketList& list, const Blocks& blocks, 
     };
     add(row.params, model.params, model.wireBytes);
     add(row.grads, model.trainable, model.gradBytes);
-    add(row.state, model.trainable, model.stateBytes);
+    add(row.state, model.params, model.stateBytes);
   }
   return bytes;
 }
@@ -188,14 +193,14 @@ Status Client::allocate(Bucket& bucket) {
     return Memory::allocate(blockOf(bucket, partition).count * element_bytes, &usage_.stateBytes);
   };
   HORING_ASSIGN(bucket.params, take(row_->params, wire_bytes));
+  const size_t state_bytes = bytesOf(bucket.layout.stateType());
+  if (bucket.layout.hasMaster()) {
+    HORING_ASSIGN(bucket.master, take(row_->state, state_bytes));
+  }
   if (!bucket.layout.trainable) return {};
   HORING_ASSIGN(bucket.grads, take(row_->grads, bytesOf(bucket.layout.grad_type)));
-  const horingDataType_t state_type = stateTypeOf(bucket.layout.type);
-  if (state_type != bucket.layout.type) {
-    HORING_ASSIGN(bucket.master, take(row_->state, bytesOf(state_type)));
-  }
   for (int i = 0; i < description_.config.stateValues; ++i) {
-    HORING_ASSIGN(Memory values, take(row_->state, bytesOf(state_type)));
+    HORING_ASSIGN(Memory values, take(row_->state, state_bytes));
     bucket.state.push_back(std::move(values));
   }
   return {};

@@ -145,6 +145,71 @@ def test_bfloat16_with_float32_reduction_trains_as_fsdp2_does():
     on_nodes(body)
 
 
+@needs_fsdp2_on_cpu
+def test_parameters_of_float32_gathered_in_bfloat16_train_as_with_fsdp2():
+    """The bound is FSDP2's own distance from a training in float32."""
+    def body(rank, size):
+        exact = torch.tensor(train(made(Gpt, frozen=True).float(), range(size), steps=6, largest_norm=None), dtype=torch.float64)
+        for reduce_dtype in (torch.float32, None):
+            policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=reduce_dtype)
+            theirs = made(Gpt, frozen=True).float()
+            for part in (*theirs.layers, theirs):
+                fully_shard(part, mp_policy=policy)
+            expected = mean_over_ranks(train(theirs, [rank], steps=6, largest_norm=None))
+            bound = (expected - exact).abs().max()
+            assert bound > 1e-5
+            for strategy in ("NNI", "IIG", "GGG"):
+                net = paro.shard(made(Gpt, frozen=True).float(), strategy=strategy, gather_dtype=torch.bfloat16, reduce_dtype=reduce_dtype)
+                got = mean_over_ranks(train(net, [rank], steps=6, largest_norm=None))
+                assert (got - expected).abs().max() <= bound, (strategy, got, expected, exact)
+
+    on_nodes(body)
+
+
+def test_values_stay_in_their_own_type_where_they_are_gathered_in_another(tmp_path):
+    def body(rank, size):
+        model = made(Gpt, frozen=True).float()
+        whole, names = model.state_dict(), dict(model.named_parameters(remove_duplicate=False))
+        changed = {key: value + 1e-5 if key in names else value for key, value in whole.items()}  # which bfloat16 cannot hold
+        for gather_dtype in (torch.bfloat16, torch.float16):
+            for strategy in ("NNI", "IIG", "GGG"):
+                net = paro.shard(made(Gpt, frozen=True).float(), strategy=strategy, gather_dtype=gather_dtype, micro_steps=1)
+                close_to(net.state_dict(), whole)
+                net.load_state_dict(changed)
+                close_to(net.state_dict(), changed)
+                net.load_state_dict(whole)
+                with net.whole_parameters(net), torch.no_grad():
+                    for parameter in net.parameters():
+                        parameter += 1e-5
+                close_to(net.state_dict(), changed)
+                seen = []
+                net.layers[0].register_forward_hook(lambda module, args, output, seen=seen: seen.append((args[0].dtype, output.dtype)))
+                train(net, [rank], steps=1, micro_steps=1)
+                train(net, [rank], steps=1, micro_steps=1)
+                assert set(seen) == {(gather_dtype, gather_dtype)}
+                usage, cost = net.usage(), net._paro.cost
+                state = 2 * sum(each.numel() * each.element_size() for each in net.parameters())
+                assert cost.kept <= usage.kept + state <= cost.kept + 64 * len(net._paro.buckets)
+                assert usage.gathered <= cost.gathered + 64 * len(net._paro.buckets)
+                assert f"float32 parameters, gathered in {str(gather_dtype)[6:]}, gradients in" in net.summary(), net.summary()
+                trained = net.state_dict()
+                net.save_checkpoint(tmp_path / f"{gather_dtype}-{strategy}")
+                plain = paro.shard(made(Gpt, frozen=True).float(), strategy="IGG")
+                plain.load_checkpoint(tmp_path / f"{gather_dtype}-{strategy}")
+                close_to(plain.state_dict(), trained)
+        with pytest.raises(ValueError, match="gather_dtype is torch.int8: expected torch.bfloat16"):
+            paro.shard(nn.Linear(3, 5), gather_dtype=torch.int8)
+        with pytest.raises(TypeError, match="parameter weight has torch.bfloat16: expected gather_dtype, torch.float16, or a wider type"):
+            paro.shard(nn.Linear(3, 5).bfloat16(), gather_dtype=torch.float16)
+        net = paro.shard(nn.Sequential(nn.Linear(3, 5)), strategy="GGG", gather_dtype=torch.bfloat16)
+        assert net(torch.ones(2, 3)).dtype == net(input=torch.ones(2, 3)).dtype == torch.bfloat16
+        net.register_forward_pre_hook(lambda *_: net.state_dict())
+        with pytest.raises(RuntimeError, match="parameter 0.weight, or another of its bucket, is in use"):
+            net(torch.ones(2, 3))
+
+    on_nodes(body)
+
+
 def test_the_unit_that_the_backward_pass_begins_with_is_gathered_once():
     def body(rank, size):
         net = paro.shard(made(Gpt), strategy="GGG")

@@ -53,7 +53,7 @@ class Param(ctypes.Structure):
 class Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("strategy", c_int), ("memoryLimit", c_uint64), ("bucketBytes", c_size_t),
                 ("average", c_int), ("stateValues", c_int), ("microSteps", c_int), ("units", POINTER(c_int)), ("gradsInFloat32", c_int),
-                ("names", POINTER(c_char_p))]
+                ("names", POINTER(c_char_p)), ("gatherType", c_int)]
 
 
 class Info(ctypes.Structure):
@@ -89,6 +89,7 @@ _SIGNATURES = {
     "horingParoGetUsage": (_P, POINTER(Usage)),
     "horingParoSetParam": (_P, c_size_t, _P, c_size_t, c_int),
     "horingParoGatherParams": _BUCKET,
+    "horingParoGatherMasters": _BUCKET,
     "horingParoGetParam": (_P, c_size_t, POINTER(_P)),
     "horingParoReleaseParams": _BUCKET,
     "horingParoReduceGradsOf": (_P, c_int, POINTER(_P), c_size_t),
@@ -143,12 +144,12 @@ class Client:
     """One rank's part of a sharded model. `lane` owns the communicator. Ends with its last reference."""
 
     def __init__(self, lane, strategy: int, params: list[tuple[int, int, bool]], units: list[int], names: list[str],
-                 bucket_bytes: int, grads_in_float32: bool):
+                 bucket_bytes: int, grads_in_float32: bool, gather_type: int):
         self._lane, self._handle, self._pid = lane, _P(), os.getpid()
         array = (Param * len(params))(*(Param(count, dtype, trainable) for count, dtype, trainable in params))
         numbers = (c_int * len(units))(*units)
         texts = (c_char_p * len(names))(*(name.encode(errors="backslashreplace") for name in names))
-        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32, texts)
+        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32, texts, gather_type)
         self._call("horingParoCreate", lane.comm, config, array, len(params), handle=ctypes.byref(self._handle))
         _open.add(self)
 
@@ -176,6 +177,9 @@ class Client:
 
     def gather(self, bucket: int) -> None:
         self._call("horingParoGatherParams", bucket)
+
+    def gather_masters(self, bucket: int) -> None:
+        self._call("horingParoGatherMasters", bucket)
 
     def param(self, param: int) -> int:
         return self._ask("horingParoGetParam", _P(), param).value or 0

@@ -22,7 +22,7 @@ _BUCKET_BYTES = 32 << 20
 
 def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None = None, *, group: dist.ProcessGroup | None = None,
           micro_steps: int = 1, optimizer_values: int = 2, units: Iterable | None = None, bucket_bytes: int = _BUCKET_BYTES,
-          reduce_dtype: torch.dtype | None = None) -> Any:
+          reduce_dtype: torch.dtype | None = None, gather_dtype: torch.dtype | None = None) -> Any:
     """Shards the model's parameters, gradients and optimizer state over the ranks of `group`, and returns the model. Collective.
 
     `strategy`: one of the fourteen ("IIG"), an alias ("ZeRO-3"), or "auto": among the strategies that fit into `memory` ("40GiB", of each rank,
@@ -34,6 +34,9 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
     it; what they do not have is gathered with the model. By default the blocks of the model: elements of lists and sequences.
     `reduce_dtype`: torch.float32 to reduce the gradients of half-precision parameters in float32, and to add them up over backward passes
     in it, as MixedPrecisionPolicy(reduce_dtype=) of FSDP2 does; None: in the parameters' own types, with half the bytes.
+    `gather_dtype`: torch.bfloat16 or torch.float16 for parameters, of that or a wider type, that are gathered and computed with in it, while
+    optimizers and checkpoints have them in their own, as with MixedPrecisionPolicy(param_dtype=) of FSDP2: calls of the model and of units get
+    floating-point inputs in it, gradients have it unless there is a `reduce_dtype`, and buffers stay as they are.
     Ranks begin with the parameters and buffers of rank 0. Those that rank 0 has on the meta device have no values until they are
     initialised in whole_parameters(), or loaded. Optimizers are made afterwards.
     """
@@ -41,6 +44,8 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
         raise RuntimeError(f"PaRO needs torch 2.8 or newer: {torch.__version__} does not show autograd's hooks for saved tensors")
     if reduce_dtype not in (None, torch.float32):
         raise ValueError(f"reduce_dtype is {reduce_dtype}: expected torch.float32, or None for the parameters' own types")
+    if gather_dtype not in (None, torch.bfloat16, torch.float16, torch.float32):
+        raise ValueError(f"gather_dtype is {gather_dtype}: expected torch.bfloat16, torch.float16 or torch.float32, or None for the parameters' own types")
     if isinstance(model, ShardedModule):
         raise ValueError("the model is sharded already")
     if not isinstance(strategy, str):
@@ -50,7 +55,7 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
     for name, part in model.named_modules():
         if isinstance(part, ShardedModule):
             raise ValueError(f"{name}, a part of the model, is sharded already: shard the whole model, with units=")
-    made = Sharding(model, strategy, memory, group, micro_steps, optimizer_values, units, bucket_bytes, reduce_dtype)
+    made = Sharding(model, strategy, memory, group, micro_steps, optimizer_values, units, bucket_bytes, reduce_dtype, gather_dtype)
     model.__class__ = type(type(model).__name__, (ShardedModule, type(model)), {"__module__": type(model).__module__})
     object.__setattr__(model, "_paro", made)
     return model
