@@ -431,6 +431,16 @@ HORING_API horingResult_t horingParoWaitSave(horingParo_t paro);
  * sticks. */
 HORING_API horingResult_t horingParoLoad(horingParo_t paro, const char* folder, uint64_t* step);
 
+/* As horingParoLoad, of the parameters that have the same names (config.names, when the checkpoint was saved, too), in any
+ * order and of any types: elements are converted, to nearest. A parameter may be trainable here and frozen there; state that
+ * the checkpoint lacks for it becomes 0. `strict`: 1: every parameter of either side is one of the other; 0: those that the
+ * checkpoint lacks keep their values and state, and others that it has are left out. `loaded`, unless NULL: as many numbers
+ * as there are parameters; a 1 is written for each that was loaded, a 0 for each other. Errors: as for horingParoLoad, but
+ * the order, types and state may differ, and horingInvalidUsage (this client has no names), horingInvalidArgument (the
+ * checkpoint has no names; a parameter with another number of elements; with `strict`, one that a side lacks: all by name). */
+HORING_API horingResult_t horingParoLoadByName(horingParo_t paro, const char* folder, int strict, int* loaded,
+                                               uint64_t* step);
+
 /* Copies `count` elements from one floating-point type to another (to nearest, ties to even), such as
  * half-precision gradients to float32. Any thread. Errors: horingInvalidArgument (a pointer NULL with count >
  * 0, a type that parameters cannot have). */

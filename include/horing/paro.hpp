@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "horing/horing.hpp"
 #include "horing/paro.h"
@@ -70,12 +71,15 @@ class Paro {
 
   // Collective; comm must outlive it.
   Paro(const Communicator& comm, std::span<const horingParoParam_t> params,
-       const horingParoConfig_t& config = HORING_PARO_CONFIG_INITIALIZER) {
+       const horingParoConfig_t& config = HORING_PARO_CONFIG_INITIALIZER)
+      : numParams_(params.size()) {
     checkParo(horingParoCreate(&paro_, comm.handle(), &config, params.data(), params.size()));
   }
-  Paro(Paro&& other) noexcept : paro_(std::exchange(other.paro_, nullptr)) {}
+  Paro(Paro&& other) noexcept
+      : paro_(std::exchange(other.paro_, nullptr)), numParams_(other.numParams_) {}
   Paro& operator=(Paro&& other) noexcept {
     std::swap(paro_, other.paro_);
+    std::swap(numParams_, other.numParams_);
     return *this;
   }
   ~Paro() {
@@ -235,6 +239,16 @@ class Paro {
     checkParo(horingParoLoad(paro_, folder.c_str(), &step));
     return step;
   }
+  // What loadByName() returns: the step, and for each parameter 1 if it was loaded, else 0.
+  struct Loaded {
+    std::uint64_t step;
+    std::vector<int> params;
+  };
+  Loaded loadByName(const std::filesystem::path& folder, bool strict) {
+    Loaded loaded{0, std::vector<int>(numParams_)};
+    checkParo(horingParoLoadByName(paro_, folder.c_str(), strict, loaded.params.data(), &loaded.step));
+    return loaded;
+  }
 
  private:
   // The number of elements of a parameter, whose `type` must be T's.
@@ -252,6 +266,7 @@ class Paro {
   }
 
   horingParo_t paro_ = nullptr;
+  std::size_t numParams_ = 0;
 };
 
 }  // namespace v0

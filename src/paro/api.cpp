@@ -344,4 +344,14 @@ horingResult_t horingParoLoad(horingParo_t paro, const char* folder, uint64_t* s
   });
 }
 
+horingResult_t horingParoLoadByName(horingParo_t paro, const char* folder, int strict, int* loaded,
+                                    uint64_t* step) {
+  return onClient(paro, folder, "folder", [&](Client& client) -> Status {
+    HORING_ASSIGN(const Client::Loaded found, client.loadByName(folder, strict != 0));
+    if (loaded) std::copy(found.params.begin(), found.params.end(), loaded);
+    if (step) *step = found.step;
+    return {};
+  });
+}
+
 }  // extern "C"

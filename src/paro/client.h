@@ -15,6 +15,7 @@
 #include "paro/bucket_list.h"
 #include "paro/checkpoint_format.h"
 #include "paro/grid.h"
+#include "paro/matching.h"
 #include "paro/memory.h"
 #include "paro/saver.h"
 #include "paro/transfers.h"
@@ -67,6 +68,11 @@ class Client {
   Status startSave(const std::string& folder, uint64_t step);
   Status waitSave();  // local
   Result<uint64_t> load(const std::string& folder);
+  struct Loaded {
+    uint64_t step = 0;
+    std::vector<bool> params;  // by parameter: whether the checkpoint has it
+  };
+  Result<Loaded> loadByName(const std::string& folder, bool strict);
 
  private:
   enum class Phase : uint8_t { kMicroSteps, kUpdate };
@@ -142,9 +148,10 @@ class Client {
   std::vector<Piece> pieces() const;
   // Collective. The pieces are in this client's memory.
   Result<Snapshot> snapshot(const char* call, const std::string& folder, uint64_t step);
-  // Collective; both for load().
-  Result<Manifest> agreeOnManifest(const std::string& folder);
+  // Collective; all three for load() and loadByName().
+  Result<Manifest> agreeOnManifest(const char* call, const std::string& folder);
   Result<std::vector<Section>> agreeOnSections(const std::string& folder, const Manifest& manifest);
+  Status load(const std::string& folder, const Manifest& manifest, const Matching& matching);
   // Sends all data from the ranks that have loaded it (see pieces()) to all ranks that keep it.
   Status spread();
   Status spread(Bucket& bucket, std::byte* block, horingParoPartition_t kept, horingDataType_t type);
