@@ -139,11 +139,14 @@ class ShardedModule(nn.Module):
             return self._paro.saver.start(folder, optimizer, step)
         return checkpoint.save(self._paro, folder, optimizer, step)
 
-    def load_checkpoint(self, folder: str | os.PathLike, optimizer: torch.optim.Optimizer | None = None) -> int:
+    def load_checkpoint(self, folder: str | os.PathLike, optimizer: torch.optim.Optimizer | None = None, *, strict: bool = True) -> int:
         """The step of a checkpoint that save_checkpoint() or FSDP2 wrote (0 if that had none), with any strategy on any number of ranks.
         Collective. Each rank reads its shards, into separate memory: nothing is changed before all is read and, for checkpoints of
-        PaRO, verified. Accumulated gradients are dropped. Errors are raised on all ranks."""
-        return checkpoint.load(self._paro, folder, optimizer)
+        PaRO, verified. Values of other floating-point types are converted. Accumulated gradients are dropped. Errors are raised on all ranks.
+
+        `strict=False`, as with load_state_dict: what the checkpoint lacks keeps its values, and its state in the optimizer; what the model lacks
+        is left out. A warning on the group's rank 0 names both."""
+        return checkpoint.load(self._paro, folder, optimizer, strict)
 
     # ---- Shards ----
 
