@@ -12,7 +12,7 @@ from torch import nn
 from horing.torch import paro
 from names import MixedPrecisionPolicy, fully_shard, needs_fsdp2_on_cpu, needs_paro
 from paro_models import Gpt, loss_of, made, mean_over_ranks, train
-from test_paro import close_to, on_nodes
+from test_paro import close_to, on_groups, on_nodes
 
 pytestmark = needs_paro
 
@@ -279,6 +279,44 @@ def test_memory_decides_and_the_summary_says_what_is_held():
             paro.shard(made(Gpt), strategy="XYZ")
 
     on_nodes(body)
+
+
+def test_the_summary_draws_what_is_where(tmp_path):
+    from fractions import Fraction
+    from xml.etree import ElementTree
+
+    from horing.torch.paro.drawing import blocks_over_all
+
+    def body(rank, size):
+        for strategy in ("NNN", "IIG", "GGG", "NNG"):
+            net = paro.shard(nn.Sequential(*(nn.Linear(60, 60) for _ in range(3))).double(), strategy=strategy, units=[nn.Linear])
+            partitions = (net._paro.cost.params, net._paro.cost.grads, net._paro.cost.state)
+            place = net._paro.shape.group, net._paro.shape.local
+            if partitions[2] == 2:
+                begin, end = blocks_over_all(net._paro.shape.sizes, 1 in partitions)[place[0]][place[1]]
+                shard = net._paro.client.master(0)
+                assert abs(shard.first - begin * 3660) <= 4 and abs(shard.first + shard.count - end * 3660) <= 4
+            if rank == 1:
+                path = tmp_path / f"{strategy}-{size}.svg"
+                net.summary(svg=path)
+                root = ElementTree.parse(path).getroot()
+                texts = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+                assert texts[0] == f"PaRO {strategy} on {size} ranks in {net._paro.shape}"
+                assert "0.1 (this one)" in texts and {"0", "1", "2"} <= set(texts), texts
+                assert any(f"{paro.summary.text_of(net._paro.cost.kept)} kept" in text for text in texts), texts
+                rectangles = list(root.iter("{http://www.w3.org/2000/svg}rect"))
+                # The share of this rank's row that is filled with the color of parameters.
+                filled = [float(each.get("width")) for each in rectangles if each.get("fill") == "#2f6fc4" and each.get("height") == "13" and
+                          float(each.get("x")) < 400]
+                shares = {"NNN": [106] * size, "NNG": [106] * size}.get(strategy)
+                assert len(filled) == size and (shares is None or filled == shares), filled
+                if strategy == "GGG":
+                    assert sum(filled) == pytest.approx(106, abs=0.1)
+
+    assert blocks_over_all((2, 2), True) == [[(Fraction(0), Fraction(1, 4)), (Fraction(1, 2), Fraction(3, 4))],
+                                             [(Fraction(1, 4), Fraction(1, 2)), (Fraction(3, 4), Fraction(1))]]
+    on_nodes(body)
+    on_groups(body, (3, 1))
 
 
 def test_the_fastest_is_chosen_and_the_summary_says_why():

@@ -74,9 +74,10 @@ class ShardedModule(nn.Module):
         """Scales the gradients so that their norm, over all ranks, is at most `max_norm`; the norm before that. Collective."""
         return self._paro.gradients.clip(float(max_norm), float(norm_type))
 
-    def summary(self) -> str:
-        """The layout, its cost and the reasons, as text. Local."""
-        return summary(self._paro)
+    def summary(self, svg: str | os.PathLike | None = None) -> str:
+        """The layout, its cost and the reasons, as text. `svg`: a file to which a picture is drawn: which part of parameters, gradients and optimizer
+        state each rank keeps, and this rank's memory by unit. Local: call it with a file on one rank."""
+        return summary(self._paro, svg)
 
     def usage(self) -> Usage:
         """Memory that this rank holds for the model, and what it has sent, as counted until now. Local."""

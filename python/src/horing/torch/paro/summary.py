@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import NamedTuple
 
 from . import client as c
+from .drawing import draw
 from .plan import Cost, text_of, time_of
 
 
@@ -23,7 +26,9 @@ def usage(sharding) -> Usage:
     return Usage(counted.stateBytes, counted.gatheredBytes, counted.gradBufferBytes, counted.slowBytes, counted.fastBytes)
 
 
-def summary(sharding) -> str:
+def summary(sharding, svg: str | os.PathLike | None) -> str:
+    if svg is not None:
+        Path(svg).write_text(draw(sharding), encoding="utf-8")
     cost: Cost = sharding.cost
     shape, used = sharding.shape, usage(sharding)
     count = sum(entry.count for entry in sharding.entries)
