@@ -370,7 +370,9 @@ HORING_API horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm,
 
 /* ---- The optimizer ---- */
 
-/* Elements `first` to `first + count` of a bucket, which this rank updates. count may be 0. */
+/* Elements `first` to `first + count` of a bucket, which this rank updates. count may be 0. State, and masters whose type is
+ * not the wire type, are aligned to 64 bytes; gradients, and masters that are the stored parameters, to their elements only,
+ * since blocks may begin at any element. */
 typedef struct {
   size_t first, count;
   horingDataType_t gradType; /* the bucket's */
