@@ -24,7 +24,7 @@
  *
  * Conventions. Calls return a horingResult_t; horingParoGetLastError has the details. All ranks of the communicator
  * make the same calls in the same order. Calls that move data (Gather, Reduce, Sync) return at once, and calls that
- * need the data wait for it (GetParam, GetShard, and OpenGrads if both gradient buffers are still in use), so an early
+ * need the data wait for it (GetParam, GetShard, and OpenGrads if all gradient buffers are still in use), so an early
  * gather is a prefetch. A horingParo_t is used by one thread at a time. A call out of order is refused with
  * horingInvalidUsage, names the expected call, and changes nothing. An error of the communicator sticks; of the
  * calls that move data or change anything, only horingParoDestroy remains.
@@ -157,7 +157,7 @@ typedef struct {
  * stateBytes * trainable / d(os), where d is 1 for N, the ranks of the group for I, and the number of ranks for G; the
  * link of a node carries the sum of its ranks' slowBytes. In groups of different sizes a strategy with both I and G may
  * give a rank more or less than that of what is G, but never more than its share of its group. Memory for gathered
- * parameters in use (as many buckets as are gathered at once), for two gradient buckets and for masters of frozen parameters
+ * parameters in use (as many buckets as are gathered at once), for gradient buffers and for masters of frozen parameters
  * is not included. Any thread.
  * Errors:
  * horingInvalidArgument (a pointer NULL, not one of the 14, a number out of range). */
@@ -217,10 +217,13 @@ typedef struct {
   int gatherType; /* horingBfloat16, horingFloat16 or horingFloat32: parameters of wider types are gathered in it, and
                      their gradients have it, while masters keep the parameters' own type; checkpoints do not depend on
                      it. 0: every parameter is gathered in its own type */
+  int gradBuffers; /* of the longest bucket each, for gradients on their way: 2 to HORING_PARO_MAX_GRAD_BUFFERS, or 0 for 2.
+                      More let the backward pass go on where a long bucket is reduced before several short ones */
 } horingParoConfig_t;
 #define HORING_PARO_MAX_STATE 4
+#define HORING_PARO_MAX_GRAD_BUFFERS 64
 /* clang-format off */
-#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0, NULL, 0 }
+#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0, NULL, 0, 0 }
 /* clang-format on */
 
 /* Makes this rank's part of a model of numParams parameters, all 0. Collective over comm, which must outlive *paro;
@@ -285,7 +288,7 @@ HORING_API horingResult_t horingParoGetBucket(horingParo_t paro, int bucket, hor
 typedef struct {
   /* Parameters, gradients and state kept; each bucket rounded up to whole shards. */
   uint64_t stateBytes;
-  /* The buffers of horingParoOpenGrads, also used by horingParoSyncGrads: two; where gradients are whole, as many as
+  /* The buffers of horingParoOpenGrads, also used by horingParoSyncGrads: gradBuffers; where gradients are whole, as many as
    * were opened at once. */
   uint64_t gradBufferBytes;
   /* Held for gathered parameters: as many buckets as were gathered at once. */
@@ -329,8 +332,8 @@ HORING_API horingResult_t horingParoReleaseParams(horingParo_t paro, int bucket)
 
 /* ---- Gradients ---- */
 
-/* Opens a buffer, all 0, for the gradients of a trainable bucket in one micro-step. There are two buffers; if both are
- * in use by reductions, waits for the earlier one. Errors: horingInvalidUsage (open already, or two others are open;
+/* Opens a buffer, all 0, for the gradients of a trainable bucket in one micro-step. There are gradBuffers of them; if all are
+ * in use, waits for the earliest reduction. Errors: horingInvalidUsage (open already, or as many others are open;
  * frozen; between horingParoSyncGrads and horingParoSyncParams), horingSystemError (no memory, where gradients are whole),
  * and as for collectives. */
 HORING_API horingResult_t horingParoOpenGrads(horingParo_t paro, int bucket);

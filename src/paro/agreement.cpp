@@ -15,7 +15,7 @@ namespace {
 // The wire format: numbers of one width, so that there is no padding.
 struct WireConfig {
   int64_t strategy, memory_limit, bucket_bytes, average, state_values, micro_steps, grads_in_float32,
-      gather_type, params;
+      gather_type, grad_buffers, params;
 };
 struct WireParam {
   uint64_t count;
@@ -36,6 +36,7 @@ constexpr struct {
     {"microSteps", &WireConfig::micro_steps},
     {"gradsInFloat32", &WireConfig::grads_in_float32},
     {"gatherType", &WireConfig::gather_type},
+    {"gradBuffers", &WireConfig::grad_buffers},
     {"the number of parameters", &WireConfig::params},
 };
 
@@ -49,6 +50,7 @@ WireConfig wireConfig(const Description& description) {
           config.microSteps,
           config.gradsInFloat32 != 0,
           config.gatherType,
+          config.gradBuffers,
           static_cast<int64_t>(description.params.size())};
 }
 

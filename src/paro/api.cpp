@@ -107,6 +107,9 @@ Status readArguments(const horingParoConfig_t* config, std::span<const horingPar
     return makeStatus(Code::kInvalidArgument,
                       "config.gatherType is %d: expected horingBfloat16, horingFloat16, horingFloat32, or 0",
                       given.gatherType);
+  if (given.gradBuffers < 0 || given.gradBuffers == 1 || given.gradBuffers > HORING_PARO_MAX_GRAD_BUFFERS)
+    return makeStatus(Code::kInvalidArgument, "config.gradBuffers is %d: expected 2 to %d, or 0 for 2",
+                      given.gradBuffers, HORING_PARO_MAX_GRAD_BUFFERS);
   if (!params.data() && !params.empty())
     return makeStatus(Code::kInvalidArgument, "params is NULL: expected %zu parameters", params.size());
   if (params.size() > kMaxParams)

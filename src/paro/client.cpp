@@ -275,14 +275,16 @@ Result<Client::GradBuffer*> Client::openBuffer(int number) {
   if (!buffer && row_->grads == horingParoWhole) {
     const auto absent =
         std::ranges::find_if(grad_buffers_, [](const GradBuffer& each) { return !each.memory; });
-    if (absent != std::end(grad_buffers_)) {
+    if (absent != grad_buffers_.end()) {
       HORING_ASSIGN(absent->memory, Memory::allocate(list_.longestGradBytes(), &usage_.gradBufferBytes));
-      buffer = absent;
+      buffer = &*absent;
     }
   }
   if (!buffer)
-    return outOfOrder("would be the third with open gradients", number,
-                      "horingParoReduceGrads of one of the others");
+    return makeStatus(Code::kInvalidUsage,
+                      "bucket %d would be one more with open gradients than the %zu buffers: expected "
+                      "horingParoReduceGrads of one of the others, or more config.gradBuffers",
+                      number, grad_buffers_.size());
   buffer->use = GradBuffer::Use::kOpen;
   buffer->bucket = number;
   return buffer;
@@ -391,7 +393,7 @@ Status Client::startFold(const Move& move, Bucket& bucket, std::byte* block) {
   if (folds_.size() == static_cast<size_t>(std::ranges::count_if(
                            grad_buffers_, [](const GradBuffer& each) { return each.memory.bytes() > 0; })))
     HORING_TRY(endOldestFold());
-  GradBuffer* const scratch = std::ranges::find(grad_buffers_, GradBuffer::Use::kFree, &GradBuffer::use);
+  GradBuffer* const scratch = &*std::ranges::find(grad_buffers_, GradBuffer::Use::kFree, &GradBuffer::use);
   HORING_TRY(failWith(grad_transfers_.scatter(
       move, {block, nullptr, bucket.layout.padded, bucket.layout.grad_type}, scratch->memory.data())));
   HORING_ASSIGN(scratch->reduced, grad_transfers_.completion());

@@ -166,8 +166,8 @@ class Client {
   BucketList list_;
   horingParoUsage_t usage_{};  // memory counters; the transfers count bytes sent
   std::vector<Bucket> buckets_;
-  GradBuffer grad_buffers_[2];
-  std::deque<GradBuffer*> reducing_;  // in the order of issue and collection, so that sums do not vary
+  std::vector<GradBuffer> grad_buffers_;  // as many as config.gradBuffers; constant
+  std::deque<GradBuffer*> reducing_;      // in the order of issue and collection, so that sums do not vary
   struct Fold {
     Move move;
     Bucket* bucket;

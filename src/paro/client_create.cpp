@@ -55,6 +55,10 @@ uint64_t memoryOf(const Row& row, const BucketList& list, const Blocks& blocks, 
   return bytes;
 }
 
+size_t gradBuffersOf(const horingParoConfig_t& config) {
+  return config.gradBuffers == 0 ? 2 : static_cast<size_t>(config.gradBuffers);
+}
+
 struct Choice {
   horingParoStrategy_t strategy;
   const Row* row;
@@ -166,10 +170,11 @@ Status Client::allocate() {
   HORING_TRY(param_transfers_.open());
   HORING_TRY(grad_transfers_.open());
   buckets_.resize(list_.buckets.size());
-  int trainable = 0;
+  grad_buffers_.resize(gradBuffersOf(description_.config));
+  size_t trainable = 0;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     buckets_[i].layout = list_.buckets[i];
-    trainable += buckets_[i].layout.trainable;
+    trainable += buckets_[i].layout.trainable ? 1 : 0;
     HORING_TRY(allocate(buckets_[i]));
   }
   size_t scratch_bytes = 0;
@@ -181,7 +186,7 @@ Status Client::allocate() {
   // Gradients that stay whole may never be opened: openBuffer() allocates then.
   if (row_->grads == horingParoWhole && scratch_bytes == 0) return {};
   const size_t grad_bytes = std::max(scratch_bytes, list_.longestGradBytes());
-  for (int i = 0; i < std::min(trainable, 2); ++i) {
+  for (size_t i = 0; i < std::min(trainable, grad_buffers_.size()); ++i) {
     HORING_ASSIGN(grad_buffers_[i].memory, Memory::allocate(grad_bytes, &usage_.gradBufferBytes));
   }
   return {};

@@ -281,6 +281,22 @@ def test_memory_decides_and_the_summary_says_what_is_held():
     on_nodes(body)
 
 
+def test_more_gradient_buffers_train_the_same_and_are_counted():
+    def body(rank, size):
+        expected = torch.tensor(train(made(Gpt), range(size)), dtype=torch.float64)
+        held = {}
+        for grad_buffers in (2, 4):
+            net = paro.shard(made(Gpt), strategy="GGG", grad_buffers=grad_buffers)
+            torch.testing.assert_close(mean_over_ranks(train(net, [rank])), expected, rtol=1e-10, atol=1e-10)
+            held[grad_buffers] = net.usage().grad_buffers
+            assert held[grad_buffers] <= net._paro.cost.grad_buffers + 64 * grad_buffers
+        assert held[4] == 2 * held[2]
+        with pytest.raises(ValueError, match="gradBuffers is 1: expected 2 to 64"):
+            paro.shard(made(Gpt), strategy="GGG", grad_buffers=1)
+
+    on_nodes(body)
+
+
 def test_the_summary_draws_what_is_where(tmp_path):
     from fractions import Fraction
     from xml.etree import ElementTree

@@ -53,7 +53,8 @@ class Param(ctypes.Structure):
 class Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("strategy", c_int), ("memoryLimit", c_uint64), ("bucketBytes", c_size_t),
                 ("average", c_int), ("stateValues", c_int), ("microSteps", c_int), ("units", POINTER(c_int)), ("gradsInFloat32", c_int),
-                ("names", POINTER(c_char_p)), ("gatherType", c_int)]
+                ("names", POINTER(c_char_p)), ("gatherType", c_int),
+                ("gradBuffers", c_int)]
 
 
 class Info(ctypes.Structure):
@@ -144,12 +145,13 @@ class Client:
     """One rank's part of a sharded model. `lane` owns the communicator. Ends with its last reference."""
 
     def __init__(self, lane, strategy: int, params: list[tuple[int, int, bool]], units: list[int], names: list[str],
-                 bucket_bytes: int, grads_in_float32: bool, gather_type: int):
+                 bucket_bytes: int, grads_in_float32: bool, gather_type: int,
+                 grad_buffers: int):
         self._lane, self._handle, self._pid = lane, _P(), os.getpid()
         array = (Param * len(params))(*(Param(count, dtype, trainable) for count, dtype, trainable in params))
         numbers = (c_int * len(units))(*units)
         texts = (c_char_p * len(names))(*(name.encode(errors="backslashreplace") for name in names))
-        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32, texts, gather_type)
+        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32, texts, gather_type, grad_buffers)
         self._call("horingParoCreate", lane.comm, config, array, len(params), handle=ctypes.byref(self._handle))
         _open.add(self)
 

@@ -97,7 +97,8 @@ def time_of(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int) -> Cost:
+def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int,
+            grad_buffers: int = 2) -> Cost:
     row = c.strategy_info(strategy)
     kept = most_kept = slow = fast = 0
     sizes = (c.c_int * len(shape.sizes))(*shape.sizes)
@@ -127,7 +128,7 @@ def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, op
             sums[0] += each.slowBytes
             sums[1] += each.fastBytes
     return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept, most_kept,
-                0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(row, shape, units), slow, fast,
+                0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(row, shape, units, grad_buffers), slow, fast,
                 tuple((*key, *sums) for key, sums in operations.items()), tuple(estimates))
 
 
@@ -137,8 +138,8 @@ def _most_gathered(units: list[Unit]) -> int:
     return sizes[0] + sum(sorted(sizes[1:], reverse=True)[:3])
 
 
-def _grad_buffers(row: c.StrategyInfo, shape: Shape, units: list[Unit]) -> int:
-    """Two of the longest bucket, where buckets end with units. None where gradients stay whole, and no groups of different sizes exchange them."""
+def _grad_buffers(row: c.StrategyInfo, shape: Shape, units: list[Unit], most: int) -> int:
+    """`most` of the longest bucket, where buckets end with units. None where gradients stay whole, and no groups of different sizes exchange them."""
     if row.grads == c.WHOLE and (shape.is_grid or row.state != c.BY_GROUP):
         return 0
     sizes: dict[tuple, int] = {}
@@ -147,7 +148,7 @@ def _grad_buffers(row: c.StrategyInfo, shape: Shape, units: list[Unit]) -> int:
             if entry.trainable:
                 key = (unit.number, entry.dtype)
                 sizes[key] = sizes.get(key, 0) + entry.count * entry.grad_dtype.itemsize
-    return min(2, len(sizes)) * max(sizes.values(), default=0)
+    return min(most, len(sizes)) * max(sizes.values(), default=0)
 
 
 def fitting(name: str, memory: int | None, costs: list[Cost]) -> list[Cost]:

@@ -27,7 +27,7 @@ class Sharding:
 
     def __init__(self, model: nn.Module, strategy: str, memory: float | str | None, group: dist.ProcessGroup | None, micro_steps: int,
                  optimizer_values: int, units: Iterable | None, bucket_bytes: int, reduce_dtype: torch.dtype | None,
-                 gather_dtype: torch.dtype | None):
+                 gather_dtype: torch.dtype | None, grad_buffers: int):
         group = dist.group.WORLD if group is None else group
         if not isinstance(group, ProcessGroupHoring):
             raise TypeError('paro.shard needs a group of the backend horing: init_process_group("horing"), or group=')
@@ -38,7 +38,7 @@ class Sharding:
         everyone = list(range(group.size()))
         self._data, self.group = (group.split_group(everyone, group_desc=f"PaRO {each}") for each in ("data", "agreements"))
         self.shape, numbers = _shape_of(self._data)
-        self.costs = [cost_of(number, self.shape, self.units, micro_steps, optimizer_values, bucket_bytes) for number in c.STRATEGIES]
+        self.costs = [cost_of(number, self.shape, self.units, micro_steps, optimizer_values, bucket_bytes, grad_buffers) for number in c.STRATEGIES]
         fit = fitting(strategy, self.memory_limit, self.costs)
         if len(fit) > 1:
             rates = c.measure(self._data._lane, longest_vector(self.units, bucket_bytes))
@@ -48,7 +48,7 @@ class Sharding:
         self.cost, self.runner_up = best_of(fit)
         self.client = c.Client(self._data._lane, self.cost.strategy, [(each.count, each.own_type, each.trainable) for each in self.entries],
                                [each.unit.number for each in self.entries], [each.name for each in self.entries], bucket_bytes, reduce_dtype is not None,
-                               WIRE_TYPES[gather_dtype] if gather_dtype else 0)
+                               WIRE_TYPES[gather_dtype] if gather_dtype else 0, grad_buffers)
         self.buckets = self._lay_out()
         self.values = Values(self, model)
         self.saver = Saver(self)
