@@ -15,15 +15,16 @@
  *   for each trainable bucket: horingParoGetShard(p, bucket, &shard), update shard.master from shard.grads
  *   horingParoSyncParams(p);
  *
- * Terms. The *wire type* of an element is the type of its parameter; gradients have the same type, or float32 where that is
- * 16 bits wide and gradsInFloat32 is set. A *bucket* is a
+ * Terms. The *wire type* of an element is the type of its parameter, or gatherType if that is narrower; gradients have the
+ * wire type, or float32 where that is 16 bits wide and gradsInFloat32 is set. A *bucket* is a
  * vector of parameters of one type that are moved together, either all trainable or all frozen. *State* is what the
  * optimizer stores for each trainable element: the *master* copy of the parameter and further values (two for Adam), in
- * float32, or in float64 where that is the wire type.
+ * float32, or in float64 for parameters of float64. Frozen parameters have a master, too, if their wire type is narrower
+ * than they are: it keeps their own values.
  *
  * Conventions. Calls return a horingResult_t; horingParoGetLastError has the details. All ranks of the communicator
  * make the same calls in the same order. Calls that move data (Gather, Reduce, Sync) return at once, and calls that
- * need the data wait for it (GetParam, GetShard, and OpenGrads if both gradient buffers are still in use), so an early
+ * need the data wait for it (GetParam, GetShard, and OpenGrads if all gradient buffers are still in use), so an early
  * gather is a prefetch. A horingParo_t is used by one thread at a time. A call out of order is refused with
  * horingInvalidUsage, names the expected call, and changes nothing. An error of the communicator sticks; of the
  * calls that move data or change anything, only horingParoDestroy remains.
@@ -156,7 +157,8 @@ typedef struct {
  * stateBytes * trainable / d(os), where d is 1 for N, the ranks of the group for I, and the number of ranks for G; the
  * link of a node carries the sum of its ranks' slowBytes. In groups of different sizes a strategy with both I and G may
  * give a rank more or less than that of what is G, but never more than its share of its group. Memory for gathered
- * parameters in use (as many buckets as are gathered at once) and for two gradient buckets is not included. Any thread.
+ * parameters in use (as many buckets as are gathered at once), for gradient buffers and for masters of frozen parameters
+ * is not included. Any thread.
  * Errors:
  * horingInvalidArgument (a pointer NULL, not one of the 14, a number out of range). */
 HORING_API horingResult_t horingParoGetEstimate(horingParoStrategy_t strategy, const horingParoModel_t* model,
@@ -209,10 +211,19 @@ typedef struct {
                          model, share no bucket. NULL: all are of one unit */
   int gradsInFloat32; /* 1: gradients of 16-bit parameters are float32 from horingParoGetGrad on: reduced, added up over
                          micro-steps and given to the optimizer in it, at twice the bytes */
+  const char* const*
+      names; /* a name for each parameter, which errors say beside its number: UTF-8 of 1 to 1024 bytes
+                               without control characters, each different. NULL: no names */
+  int gatherType; /* horingBfloat16, horingFloat16 or horingFloat32: parameters of wider types are gathered in it, and
+                     their gradients have it, while masters keep the parameters' own type; checkpoints do not depend on
+                     it. 0: every parameter is gathered in its own type */
+  int gradBuffers; /* of the longest bucket each, for gradients on their way: 2 to HORING_PARO_MAX_GRAD_BUFFERS, or 0 for 2.
+                      More let the backward pass go on where a long bucket is reduced before several short ones */
 } horingParoConfig_t;
 #define HORING_PARO_MAX_STATE 4
+#define HORING_PARO_MAX_GRAD_BUFFERS 64
 /* clang-format off */
-#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0 }
+#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0, NULL, 0, 0 }
 /* clang-format on */
 
 /* Makes this rank's part of a model of numParams parameters, all 0. Collective over comm, which must outlive *paro;
@@ -262,10 +273,11 @@ HORING_API horingResult_t horingParoGetPlace(horingParo_t paro, size_t param, ho
 
 /* The parameters of a bucket. */
 typedef struct {
-  horingDataType_t type;
+  horingDataType_t type; /* the wire type: of horingParoGetParam */
   int trainable;
-  size_t count;              /* elements */
-  horingDataType_t gradType; /* of horingParoGetGrad; without a meaning where frozen */
+  size_t count;                /* elements */
+  horingDataType_t gradType;   /* of horingParoGetGrad; without a meaning where frozen */
+  horingDataType_t masterType; /* of horingParoGetParam after horingParoGatherMasters */
 } horingParoBucket_t;
 
 /* Writes what bucket number `bucket` holds. */
@@ -276,7 +288,7 @@ HORING_API horingResult_t horingParoGetBucket(horingParo_t paro, int bucket, hor
 typedef struct {
   /* Parameters, gradients and state kept; each bucket rounded up to whole shards. */
   uint64_t stateBytes;
-  /* The buffers of horingParoOpenGrads, also used by horingParoSyncGrads: two; where gradients are whole, as many as
+  /* The buffers of horingParoOpenGrads, also used by horingParoSyncGrads: gradBuffers; where gradients are whole, as many as
    * were opened at once. */
   uint64_t gradBufferBytes;
   /* Held for gathered parameters: as many buckets as were gathered at once. */
@@ -305,8 +317,13 @@ HORING_API horingResult_t horingParoSetParam(horingParo_t paro, size_t param, co
  * horingParoSyncParams). */
 HORING_API horingResult_t horingParoGatherParams(horingParo_t paro, int bucket);
 
-/* Waits for the bucket if necessary and writes the address of the parameter's elements: read only, valid
- * until horingParoReleaseParams. Errors: horingInvalidUsage (its bucket is not gathered), and those of
+/* As horingParoGatherParams, in the masters' type and from the masters, which are sent to all ranks: exact values, for reading
+ * and not for every micro-step; horingParoReleaseParams frees their memory. Frozen parameters that have no master are
+ * gathered as they are. */
+HORING_API horingResult_t horingParoGatherMasters(horingParo_t paro, int bucket);
+
+/* Waits for the bucket if necessary and writes the address of the parameter's elements, in the wire type, or the masters'
+ * if horingParoGatherMasters gathered them: read only, valid until horingParoReleaseParams. Errors: horingInvalidUsage (its bucket is not gathered), and those of
  * collectives. */
 HORING_API horingResult_t horingParoGetParam(horingParo_t paro, size_t param, const void** values);
 
@@ -315,8 +332,8 @@ HORING_API horingResult_t horingParoReleaseParams(horingParo_t paro, int bucket)
 
 /* ---- Gradients ---- */
 
-/* Opens a buffer, all 0, for the gradients of a trainable bucket in one micro-step. There are two buffers; if both are
- * in use by reductions, waits for the earlier one. Errors: horingInvalidUsage (open already, or two others are open;
+/* Opens a buffer, all 0, for the gradients of a trainable bucket in one micro-step. There are gradBuffers of them; if all are
+ * in use, waits for the earliest reduction. Errors: horingInvalidUsage (open already, or as many others are open;
  * frozen; between horingParoSyncGrads and horingParoSyncParams), horingSystemError (no memory, where gradients are whole),
  * and as for collectives. */
 HORING_API horingResult_t horingParoOpenGrads(horingParo_t paro, int bucket);
@@ -356,7 +373,9 @@ HORING_API horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm,
 
 /* ---- The optimizer ---- */
 
-/* Elements `first` to `first + count` of a bucket, which this rank updates. count may be 0. */
+/* Elements `first` to `first + count` of a bucket, which this rank updates. count may be 0. State, and masters whose type is
+ * not the wire type, are aligned to 64 bytes; gradients, and masters that are the stored parameters, to their elements only,
+ * since blocks may begin at any element. */
 typedef struct {
   size_t first, count;
   horingDataType_t gradType; /* the bucket's */
@@ -416,6 +435,16 @@ HORING_API horingResult_t horingParoWaitSave(horingParo_t paro);
  * collectives. If a file becomes unreadable after it was verified, half a checkpoint is loaded; that error
  * sticks. */
 HORING_API horingResult_t horingParoLoad(horingParo_t paro, const char* folder, uint64_t* step);
+
+/* As horingParoLoad, of the parameters that have the same names (config.names, when the checkpoint was saved, too), in any
+ * order and of any types: elements are converted, to nearest. A parameter may be trainable here and frozen there; state that
+ * the checkpoint lacks for it becomes 0. `strict`: 1: every parameter of either side is one of the other; 0: those that the
+ * checkpoint lacks keep their values and state, and others that it has are left out. `loaded`, unless NULL: as many numbers
+ * as there are parameters; a 1 is written for each that was loaded, a 0 for each other. Errors: as for horingParoLoad, but
+ * the order, types and state may differ, and horingInvalidUsage (this client has no names), horingInvalidArgument (the
+ * checkpoint has no names; a parameter with another number of elements; with `strict`, one that a side lacks: all by name). */
+HORING_API horingResult_t horingParoLoadByName(horingParo_t paro, const char* folder, int strict, int* loaded,
+                                               uint64_t* step);
 
 /* Copies `count` elements from one floating-point type to another (to nearest, ties to even), such as
  * half-precision gradients to float32. Any thread. Errors: horingInvalidArgument (a pointer NULL with count >

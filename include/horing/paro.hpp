@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "horing/horing.hpp"
 #include "horing/paro.h"
@@ -70,12 +71,15 @@ class Paro {
 
   // Collective; comm must outlive it.
   Paro(const Communicator& comm, std::span<const horingParoParam_t> params,
-       const horingParoConfig_t& config = HORING_PARO_CONFIG_INITIALIZER) {
+       const horingParoConfig_t& config = HORING_PARO_CONFIG_INITIALIZER)
+      : numParams_(params.size()) {
     checkParo(horingParoCreate(&paro_, comm.handle(), &config, params.data(), params.size()));
   }
-  Paro(Paro&& other) noexcept : paro_(std::exchange(other.paro_, nullptr)) {}
+  Paro(Paro&& other) noexcept
+      : paro_(std::exchange(other.paro_, nullptr)), numParams_(other.numParams_) {}
   Paro& operator=(Paro&& other) noexcept {
     std::swap(paro_, other.paro_);
+    std::swap(numParams_, other.numParams_);
     return *this;
   }
   ~Paro() {
@@ -117,33 +121,41 @@ class Paro {
   class Gathered {
    public:
     Gathered(Gathered&& other) noexcept
-        : model_(std::exchange(other.model_, nullptr)), bucket_(other.bucket_) {}
+        : model_(std::exchange(other.model_, nullptr)), bucket_(other.bucket_), type_(other.type_) {}
     Gathered& operator=(Gathered&& other) noexcept {
       std::swap(model_, other.model_);
       std::swap(bucket_, other.bucket_);
+      std::swap(type_, other.type_);
       return *this;
     }
     ~Gathered() {
       if (model_) (void)horingParoReleaseParams(model_, bucket_);
     }
-    // Waits for the bucket. T is the parameter's type.
+    // Waits for the bucket. T is the bucket's wire type, or its masters'.
     template <Element T>
     std::span<const T> param(std::size_t param) const {
       const void* values = nullptr;
       checkParo(horingParoGetParam(model_, param, &values));
-      return {static_cast<const T*>(values), typedCount<T>(model_, param, &horingParoBucket_t::type)};
+      return {static_cast<const T*>(values), typedCount<T>(model_, param, type_)};
     }
 
    private:
     friend class Paro;
-    Gathered(horingParo_t model, int bucket) : model_(model), bucket_(bucket) {}
+    using Type = horingDataType_t horingParoBucket_t::*;
+    Gathered(horingParo_t model, int bucket, Type type) : model_(model), bucket_(bucket), type_(type) {}
     horingParo_t model_;
     int bucket_;
+    Type type_;
   };
   // Starts to gather a bucket: an early call is a prefetch.
   [[nodiscard]] Gathered gather(int bucket) {
     checkParo(horingParoGatherParams(paro_, bucket));
-    return Gathered(paro_, bucket);
+    return Gathered(paro_, bucket, &horingParoBucket_t::type);
+  }
+  // From the masters, and in their type.
+  [[nodiscard]] Gathered gatherMasters(int bucket) {
+    checkParo(horingParoGatherMasters(paro_, bucket));
+    return Gathered(paro_, bucket, &horingParoBucket_t::masterType);
   }
 
   // The gradients of a bucket in one micro-step, to be filled and then reduced; discarded at the end of the
@@ -227,6 +239,16 @@ class Paro {
     checkParo(horingParoLoad(paro_, folder.c_str(), &step));
     return step;
   }
+  // What loadByName() returns: the step, and for each parameter 1 if it was loaded, else 0.
+  struct Loaded {
+    std::uint64_t step;
+    std::vector<int> params;
+  };
+  Loaded loadByName(const std::filesystem::path& folder, bool strict) {
+    Loaded loaded{0, std::vector<int>(numParams_)};
+    checkParo(horingParoLoadByName(paro_, folder.c_str(), strict, loaded.params.data(), &loaded.step));
+    return loaded;
+  }
 
  private:
   // The number of elements of a parameter, whose `type` must be T's.
@@ -244,6 +266,7 @@ class Paro {
   }
 
   horingParo_t paro_ = nullptr;
+  std::size_t numParams_ = 0;
 };
 
 }  // namespace v0

@@ -1,6 +1,7 @@
 #include "paro/agreement.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "paro/convert.h"
@@ -13,12 +14,14 @@ namespace {
 
 // The wire format: numbers of one width, so that there is no padding.
 struct WireConfig {
-  int64_t strategy, memory_limit, bucket_bytes, average, state_values, micro_steps, grads_in_float32, params;
+  int64_t strategy, memory_limit, bucket_bytes, average, state_values, micro_steps, grads_in_float32,
+      gather_type, grad_buffers, params;
 };
 struct WireParam {
   uint64_t count;
   int32_t type, trainable;
   int64_t unit;
+  uint64_t name;  // its digest; 0 if there is none
 };
 
 constexpr struct {
@@ -32,6 +35,8 @@ constexpr struct {
     {"stateValues", &WireConfig::state_values},
     {"microSteps", &WireConfig::micro_steps},
     {"gradsInFloat32", &WireConfig::grads_in_float32},
+    {"gatherType", &WireConfig::gather_type},
+    {"gradBuffers", &WireConfig::grad_buffers},
     {"the number of parameters", &WireConfig::params},
 };
 
@@ -44,7 +49,16 @@ WireConfig wireConfig(const Description& description) {
           config.stateValues,
           config.microSteps,
           config.gradsInFloat32 != 0,
+          config.gatherType,
+          config.gradBuffers,
           static_cast<int64_t>(description.params.size())};
+}
+
+uint64_t nameDigest(const std::string& name) {
+  const Digest digest = digestOf(name.data(), name.size());
+  uint64_t number = 0;
+  std::memcpy(&number, digest.data(), sizeof number);
+  return number;
 }
 
 std::vector<WireParam> wireParams(const Description& description) {
@@ -52,8 +66,9 @@ std::vector<WireParam> wireParams(const Description& description) {
   params.reserve(description.params.size());
   for (size_t i = 0; i < description.params.size(); ++i) {
     const horingParoParam_t& param = description.params[i];
+    const uint64_t name = i < description.names.size() ? nameDigest(description.names[i]) : 0;
     params.push_back(
-        {param.count, static_cast<int32_t>(param.type), param.trainable != 0, description.units[i]});
+        {param.count, static_cast<int32_t>(param.type), param.trainable != 0, description.units[i], name});
   }
   return params;
 }
@@ -83,12 +98,19 @@ std::string describe(const WireParam& param) {
                          : formatString("%s, unit %lld", text.c_str(), static_cast<long long>(param.unit));
 }
 
-Status firstDifference(const std::vector<WireParam>& mine, const std::vector<WireParam>& first) {
-  for (size_t i = 0; i < mine.size(); ++i)
-    if (std::memcmp(&mine[i], &first[i], sizeof(WireParam)) != 0)
+Status firstDifference(const Names& names, const std::vector<WireParam>& mine,
+                       const std::vector<WireParam>& first) {
+  for (size_t i = 0; i < mine.size(); ++i) {
+    if (std::memcmp(&mine[i], &first[i], offsetof(WireParam, name)) != 0)
       return makeStatus(Code::kInvalidUsage,
-                        "parameter %zu has %s here, and %s on rank 0: expected the same on every rank", i,
-                        describe(mine[i]).c_str(), describe(first[i]).c_str());
+                        "%s has %s here, and %s on rank 0: expected the same on every rank",
+                        labelOf(names, i).c_str(), describe(mine[i]).c_str(), describe(first[i]).c_str());
+    if (mine[i].name != first[i].name)
+      return makeStatus(Code::kInvalidUsage,
+                        "%s has another name on rank 0, or one of the two has none: expected the same names "
+                        "on every rank",
+                        labelOf(names, i).c_str());
+  }
   return {};
 }
 
@@ -137,7 +159,7 @@ Status agreeOn(horingComm_t comm, const Description& mine) {
   std::vector<WireParam> first = params;
   HORING_TRY(
       statusOf(horingBcast(first.data(), first.size() * sizeof(WireParam), horingUint8, 0, comm, nullptr)));
-  HORING_TRY(agree(comm, firstDifference(params, first)));
+  HORING_TRY(agree(comm, firstDifference(mine.names, params, first)));
   return makeStatus(Code::kInternalError, "ranks have different digests of the same parameters");
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "horing/paro.h"
+#include "paro/names.h"
 
 namespace horing::paro {
 
@@ -14,9 +15,10 @@ Status agree(horingComm_t comm, const Status& mine);
 
 // The arguments that must be the same on every rank.
 struct Description {
-  horingParoConfig_t config{};  // with a null pointer for units
+  horingParoConfig_t config{};  // with null pointers for units and names
   std::vector<horingParoParam_t> params;
   std::vector<int> units;  // by parameter
+  Names names;
 };
 
 // Collective. Refuses descriptions that differ, and names a rank and its first difference from rank 0.

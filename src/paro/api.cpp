@@ -1,4 +1,5 @@
 // From the functions of include/horing/paro.h to the client: handles, errors, NULL.
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -101,13 +102,26 @@ Status readArguments(const horingParoConfig_t* config, std::span<const horingPar
   if (given.microSteps < 1 || given.microSteps > kMaxMicroSteps)
     return makeStatus(Code::kInvalidArgument, "config.microSteps is %d: expected 1 to %d", given.microSteps,
                       kMaxMicroSteps);
+  const int gather_types[] = {0, horingBfloat16, horingFloat16, horingFloat32};
+  if (std::ranges::find(gather_types, given.gatherType) == std::end(gather_types))
+    return makeStatus(Code::kInvalidArgument,
+                      "config.gatherType is %d: expected horingBfloat16, horingFloat16, horingFloat32, or 0",
+                      given.gatherType);
+  if (given.gradBuffers < 0 || given.gradBuffers == 1 || given.gradBuffers > HORING_PARO_MAX_GRAD_BUFFERS)
+    return makeStatus(Code::kInvalidArgument, "config.gradBuffers is %d: expected 2 to %d, or 0 for 2",
+                      given.gradBuffers, HORING_PARO_MAX_GRAD_BUFFERS);
   if (!params.data() && !params.empty())
     return makeStatus(Code::kInvalidArgument, "params is NULL: expected %zu parameters", params.size());
-  HORING_TRY(checkParams(params));
+  if (params.size() > kMaxParams)
+    return makeStatus(Code::kInvalidArgument, "%zu parameters: expected at most %zu", params.size(),
+                      kMaxParams);
+  HORING_ASSIGN(description.names, readNames(given.names, params.size()));
+  HORING_TRY(checkParams(params, description.names));
   description.params.assign(params.begin(), params.end());
   description.units.assign(params.size(), 0);
   if (given.units) description.units.assign(given.units, given.units + params.size());
   description.config.units = nullptr;
+  description.config.names = nullptr;
   return {};
 }
 
@@ -246,6 +260,10 @@ horingResult_t horingParoGatherParams(horingParo_t paro, int bucket) {
   return onClient(paro, [&](Client& client) { return client.gatherParams(bucket); });
 }
 
+horingResult_t horingParoGatherMasters(horingParo_t paro, int bucket) {
+  return onClient(paro, [&](Client& client) { return client.gatherMasters(bucket); });
+}
+
 horingResult_t horingParoGetParam(horingParo_t paro, size_t param, const void** values) {
   return onClient(paro, values, "values",
                   [&](Client& client) { return deliver(client.param(param), values); });
@@ -325,6 +343,16 @@ horingResult_t horingParoLoad(horingParo_t paro, const char* folder, uint64_t* s
   return onClient(paro, folder, "folder", [&](Client& client) -> Status {
     HORING_ASSIGN(const uint64_t saved, client.load(folder));
     if (step) *step = saved;
+    return {};
+  });
+}
+
+horingResult_t horingParoLoadByName(horingParo_t paro, const char* folder, int strict, int* loaded,
+                                    uint64_t* step) {
+  return onClient(paro, folder, "folder", [&](Client& client) -> Status {
+    HORING_ASSIGN(const Client::Loaded found, client.loadByName(folder, strict != 0));
+    if (loaded) std::copy(found.params.begin(), found.params.end(), loaded);
+    if (step) *step = found.step;
     return {};
   });
 }

@@ -8,6 +8,23 @@
 
 namespace horing::paro {
 
+namespace {
+
+horingDataType_t wireTypeOf(horingDataType_t own, const horingParoConfig_t& config) {
+  const auto gathered = static_cast<horingDataType_t>(config.gatherType);
+  return bytesOf(gathered) != 0 && bytesOf(gathered) < bytesOf(own) ? gathered : own;
+}
+
+}  // namespace
+
+horingDataType_t BucketLayout::stateType() const {
+  return stateTypeOf(own_type);
+}
+
+bool BucketLayout::hasMaster() const {
+  return type != (trainable ? stateType() : own_type);
+}
+
 size_t BucketList::longestBytes() const {
   size_t longest = 0;
   for (const BucketLayout& bucket : buckets)
@@ -32,12 +49,13 @@ BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const
     const horingParoParam_t& param = params[i];
     const bool trainable = param.trainable != 0;
     const auto [found, is_new] = open.try_emplace({units[i], param.type, trainable}, 0);
-    const size_t limit = bucket_bytes / bytesOf(param.type);
+    const horingDataType_t wire = wireTypeOf(param.type, config);
+    const size_t limit = bucket_bytes / bytesOf(wire);
     if (is_new ||
         (list.buckets[found->second].count > 0 && list.buckets[found->second].count + param.count > limit)) {
       found->second = list.buckets.size();
       list.buckets.push_back(
-          {param.type, config.gradsInFloat32 ? stateTypeOf(param.type) : param.type, trainable, 0, 0});
+          {param.type, wire, config.gradsInFloat32 ? stateTypeOf(wire) : wire, trainable, 0, 0});
     }
     BucketLayout& bucket = list.buckets[found->second];
     list.places.push_back({static_cast<int>(found->second), bucket.count, param.count});
@@ -51,20 +69,17 @@ BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const
   return list;
 }
 
-Status checkParams(std::span<const horingParoParam_t> params) {
-  if (params.size() > kMaxParams)
-    return makeStatus(Code::kInvalidArgument, "%zu parameters: expected at most %zu", params.size(),
-                      kMaxParams);
+Status checkParams(std::span<const horingParoParam_t> params, const Names& names) {
   size_t left = kMaxElements;
   for (size_t i = 0; i < params.size(); ++i) {
     if (bytesOf(params[i].type) == 0)
       return makeStatus(Code::kInvalidArgument,
-                        "parameter %zu has type %d: expected horingFloat16, horingBfloat16, horingFloat32 or "
+                        "%s has type %d: expected horingFloat16, horingBfloat16, horingFloat32 or "
                         "horingFloat64",
-                        i, static_cast<int>(params[i].type));
+                        labelOf(names, i).c_str(), static_cast<int>(params[i].type));
     if (params[i].count > left)
-      return makeStatus(Code::kInvalidArgument,
-                        "parameter %zu has %zu elements: expected at most 2^52 in all", i, params[i].count);
+      return makeStatus(Code::kInvalidArgument, "%s has %zu elements: expected at most 2^52 in all",
+                        labelOf(names, i).c_str(), params[i].count);
     left -= params[i].count;
   }
   return {};

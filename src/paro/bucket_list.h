@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "horing/paro.h"
+#include "paro/names.h"
 
 namespace horing::paro {
 
@@ -14,12 +15,17 @@ inline constexpr size_t kMaxParams = size_t{1} << 24;
 inline constexpr size_t kMaxElements = size_t{1} << 52;
 
 struct BucketLayout {
-  horingDataType_t type = horingFloat32;
+  horingDataType_t own_type = horingFloat32;  // of its parameters
+  horingDataType_t type = horingFloat32;      // the wire type
   horingDataType_t grad_type = horingFloat32;
   bool trainable = false;
   size_t count = 0;   // elements
   size_t padded = 0;  // rounded up to a multiple of the ranks; elements beyond `count` are always 0
   std::vector<size_t> params{};  // their numbers, in order
+
+  horingDataType_t stateType() const;
+  // Whether there are masters beside the stored parameters.
+  bool hasMaster() const;
 };
 
 struct BucketList {
@@ -38,6 +44,7 @@ struct BucketList {
 BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const int> units,
                       const horingParoConfig_t& config, int ranks);
 
-Status checkParams(std::span<const horingParoParam_t> params);
+// `names`: as errors say them; may be empty.
+Status checkParams(std::span<const horingParoParam_t> params, const Names& names);
 
 }  // namespace horing::paro

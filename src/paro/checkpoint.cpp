@@ -4,13 +4,14 @@
 // For loading, a rank reads the same block from whichever files have it, so each element is read once; data that several ranks keep is sent
 // to them, as at the end of an optimizer step. Only rank 0 reads the indices of all files, and sends them to the others.
 #include <algorithm>
-#include <cinttypes>
+#include <cstring>
 #include <map>
 #include <utility>
 
 #include "paro/checkpoint_format.h"
 #include "paro/client.h"
 #include "paro/convert.h"
+#include "paro/matching.h"
 #include "paro/status_of.h"
 
 namespace horing::paro {
@@ -29,28 +30,25 @@ struct Source {
   Piece* piece;
 };
 
-Status differs(const char* what, uint64_t theirs, uint64_t ours) {
-  return makeStatus(Code::kInvalidArgument,
-                    "the checkpoint is of another model: it has %" PRIu64 " %s, and this one has %" PRIu64,
-                    theirs, what, ours);
+size_t elementBytes(const Section& section) {
+  return bytesOf(static_cast<horingDataType_t>(section.type));
 }
 
-Status checkModel(const Manifest& manifest, const Description& mine) {
-  if (manifest.params.size() != mine.params.size())
-    return differs("parameters", manifest.params.size(), mine.params.size());
-  if (manifest.state_values != mine.config.stateValues)
-    return differs("values of state for each element", static_cast<uint64_t>(manifest.state_values),
-                   static_cast<uint64_t>(mine.config.stateValues));
-  for (size_t i = 0; i < mine.params.size(); ++i) {
-    const horingParoParam_t &theirs = manifest.params[i], &ours = mine.params[i];
-    if (theirs.count == ours.count && theirs.type == ours.type && !theirs.trainable == !ours.trainable)
-      continue;
-    return makeStatus(Code::kInvalidArgument,
-                      "the checkpoint is of another model: its parameter %zu has %zu %s elements, %s, and "
-                      "that of this one %zu %s "
-                      "elements, %s",
-                      i, theirs.count, nameOf(theirs.type), theirs.trainable ? "trainable" : "frozen",
-                      ours.count, nameOf(ours.type), ours.trainable ? "trainable" : "frozen");
+// Converts the elements if their type is another one in the checkpoint.
+Status readSource(const OldFile& file, const Source& source) {
+  const auto theirs = static_cast<horingDataType_t>(source.section.type),
+             ours = static_cast<horingDataType_t>(source.piece->section.type);
+  const size_t element_bytes = elementBytes(source.section);
+  const uint64_t from = source.section.offset + (source.overlap.first - source.section.first) * element_bytes;
+  std::byte* const to =
+      source.piece->data + (source.overlap.first - source.piece->section.first) * bytesOf(ours);
+  if (theirs == ours) return file.read(from, to, source.overlap.count * element_bytes);
+  constexpr size_t kBlock = size_t{1} << 17;  // elements
+  std::vector<std::byte> block(std::min(source.overlap.count, kBlock) * element_bytes);
+  for (size_t done = 0; done < source.overlap.count; done += kBlock) {
+    const size_t count = std::min(source.overlap.count - done, kBlock);
+    HORING_TRY(file.read(from + done * element_bytes, block.data(), count * element_bytes));
+    convert(block.data(), theirs, to + done * bytesOf(ours), ours, count);
   }
   return {};
 }
@@ -62,33 +60,54 @@ class Reader {
     for (Piece& piece : pieces) wanted_[{piece.section.param, piece.section.kind}] = &piece;
   }
 
-  // Finds and verifies the pieces. `sections`: of all files, in file order.
-  Status find(const Manifest& manifest, std::span<const Section> sections);
-  // Reads the pieces into memory.
+  // Finds and verifies the pieces of parameters that are loaded. `sections`: of all files, in file order.
+  Status find(const Manifest& manifest, const Matching& matching, std::span<const Section> sections);
+  // Reads the pieces into memory, in their types. State that the checkpoint does not have becomes 0.
   Status read() const;
 
  private:
+  // The piece that a section belongs to; null: it is not loaded, or of another rank.
+  Piece* pieceOf(const Matching& matching, const Section& section) const;
   Result<OldFile> open(size_t file) const { return OldFile::open(filePath(folder_, generation_, file)); }
 
   std::string folder_;
   uint64_t generation_ = 0;
   std::map<std::pair<uint64_t, uint32_t>, Piece*> wanted_;
   std::map<size_t, std::vector<Source>> sources_;  // by file
+  std::vector<Piece*> absent_;
 };
 
-Status Reader::find(const Manifest& manifest, std::span<const Section> sections) {
+// A parameter may be trainable here and frozen there.
+Piece* Reader::pieceOf(const Matching& matching, const Section& section) const {
+  const size_t param = matching.to[section.param];
+  const auto piece_of = [&](uint32_t kind) {
+    const auto found = wanted_.find({param, kind});
+    return found == wanted_.end() ? nullptr : found->second;
+  };
+  if (section.kind >= kFirstState) return piece_of(section.kind);
+  Piece* const master = piece_of(kMaster);
+  return master ? master : piece_of(kFrozen);
+}
+
+Status Reader::find(const Manifest& manifest, const Matching& matching, std::span<const Section> sections) {
   generation_ = manifest.generation;
   auto next = sections.begin();
   for (size_t number = 0; number < manifest.files.size(); ++number)
     for (uint64_t i = 0; i < manifest.files[number].sections; ++i, ++next) {
-      const auto wanted = wanted_.find({next->param, next->kind});
-      if (wanted == wanted_.end()) continue;
-      const Range overlap = overlapOf(*next, wanted->second->section);
-      if (overlap.count > 0) sources_[number].push_back({*next, overlap, wanted->second});
+      Piece* const piece = pieceOf(matching, *next);
+      if (!piece) continue;
+      const Range overlap = overlapOf(*next, piece->section);
+      if (overlap.count > 0) sources_[number].push_back({*next, overlap, piece});
     }
+  for (const auto& [wanted, piece] : wanted_) {
+    const size_t from = matching.from[wanted.first];
+    if (from == Matching::kNone || wanted.second < kFirstState) continue;
+    const size_t values = manifest.params[from].trainable ? static_cast<size_t>(manifest.state_values) : 0;
+    if (wanted.second - kFirstState >= values) absent_.push_back(piece);
+  }
   for (const auto& [number, sources] : sources_) {
     HORING_ASSIGN(const OldFile file, open(number));
-    for (const Source& source : sources) HORING_TRY(verifySection(file, source.section));
+    for (const Source& source : sources) HORING_TRY(verifySection(file, source.section, manifest.names));
   }
   return {};
 }
@@ -96,14 +115,10 @@ Status Reader::find(const Manifest& manifest, std::span<const Section> sections)
 Status Reader::read() const {
   for (const auto& [number, sources] : sources_) {
     HORING_ASSIGN(const OldFile file, open(number));
-    for (const Source& source : sources) {
-      const size_t element_bytes = bytesOf(static_cast<horingDataType_t>(source.section.type));
-      const uint64_t from = source.overlap.first - source.section.first,
-                     to = source.overlap.first - source.piece->section.first;
-      HORING_TRY(file.read(source.section.offset + from * element_bytes,
-                           source.piece->data + to * element_bytes, source.overlap.count * element_bytes));
-    }
+    for (const Source& source : sources) HORING_TRY(readSource(file, source));
   }
+  for (const Piece* const piece : absent_)
+    std::memset(piece->data, 0, piece->section.count * elementBytes(piece->section));
   return {};
 }
 
@@ -156,13 +171,12 @@ std::vector<Piece> Client::pieces() const {
       pieces.push_back(
           {section, memory.data() + (saved.first - blockOf(bucket, kept).first) * bytesOf(type)});
     };
-    if (!bucket.layout.trainable) {
-      add(kFrozen, bucket.params, row_->params, bucket.layout.type);
-      continue;
-    }
-    const horingDataType_t type = stateTypeOf(bucket.layout.type);
-    add(kMaster, bucket.master ? bucket.master : bucket.params, bucket.master ? row_->state : row_->params,
-        type);
+    const horingDataType_t type = bucket.layout.stateType();
+    const uint32_t kind = bucket.layout.trainable ? kMaster : kFrozen;
+    if (bucket.master)
+      add(kind, bucket.master, row_->state, type);
+    else
+      add(kind, bucket.params, row_->params, bucket.layout.type);
     for (size_t i = 0; i < bucket.state.size(); ++i)
       add(kFirstState + static_cast<uint32_t>(i), bucket.state[i], row_->state, type);
   }
@@ -179,7 +193,8 @@ Result<Snapshot> Client::snapshot(const char* call, const std::string& folder, u
   Status local = betweenSteps(call);
   if (local.ok()) local = settleParams();
   HORING_TRY(agree(comm_, local));
-  return Snapshot{folder, step, description_.config.stateValues, description_.params, pieces()};
+  return Snapshot{folder,  step, description_.config.stateValues, description_.params, description_.names,
+                  pieces()};
 }
 
 Status Client::save(const std::string& folder, uint64_t step) {
@@ -213,11 +228,11 @@ Status Client::spread(Bucket& bucket, std::byte* block, horingParoPartition_t ke
 
 Status Client::spread() {
   for (Bucket& bucket : buckets_) {
-    if (!bucket.layout.trainable) {
+    if (!bucket.layout.trainable && !bucket.master) {
       HORING_TRY(spread(bucket, bucket.params.data(), row_->params, bucket.layout.type));
       continue;
     }
-    const horingDataType_t type = stateTypeOf(bucket.layout.type);
+    const horingDataType_t type = bucket.layout.stateType();
     std::byte* const master =
         bucket.master ? bucket.master.data() : shardIn(bucket, bucket.params, row_->params, type);
     HORING_TRY(spread(bucket, master, row_->state, type));
@@ -229,8 +244,8 @@ Status Client::spread() {
 }
 
 // The manifest that all ranks see.
-Result<Manifest> Client::agreeOnManifest(const std::string& folder) {
-  Status local = betweenSteps("horingParoLoad");
+Result<Manifest> Client::agreeOnManifest(const char* call, const std::string& folder) {
+  Status local = betweenSteps(call);
   if (local.ok()) local = settleParams();
   Manifest manifest;
   if (local.ok()) {
@@ -238,7 +253,6 @@ Result<Manifest> Client::agreeOnManifest(const std::string& folder) {
     local = found.status();
     if (local.ok()) manifest = found.take();
   }
-  if (local.ok()) local = checkModel(manifest, description_);
   HORING_TRY(agree(comm_, local));
   const std::string text = manifest.text();
   const Digest digest = digestOf(text.data(), text.size());
@@ -273,18 +287,35 @@ Result<std::vector<Section>> Client::agreeOnSections(const std::string& folder, 
 
 Result<uint64_t> Client::load(const std::string& folder) {
   HORING_TRY(mayCall());
-  HORING_ASSIGN(const Manifest manifest, agreeOnManifest(folder));
+  HORING_ASSIGN(const Manifest manifest, agreeOnManifest("horingParoLoad", folder));
+  const Result<Matching> matching = matchAll(manifest, description_);
+  HORING_TRY(agree(comm_, matching.status()));
+  HORING_TRY(load(folder, manifest, matching.value()));
+  return manifest.step;
+}
+
+Result<Client::Loaded> Client::loadByName(const std::string& folder, bool strict) {
+  HORING_TRY(mayCall());
+  HORING_ASSIGN(const Manifest manifest, agreeOnManifest("horingParoLoadByName", folder));
+  const Result<Matching> matching = matchNames(manifest, description_, strict);
+  HORING_TRY(agree(comm_, matching.status()));
+  HORING_TRY(load(folder, manifest, matching.value()));
+  Loaded loaded{manifest.step, {}};
+  for (const size_t from : matching.value().from) loaded.params.push_back(from != Matching::kNone);
+  return loaded;
+}
+
+Status Client::load(const std::string& folder, const Manifest& manifest, const Matching& matching) {
   HORING_ASSIGN(const std::vector<Section> sections, agreeOnSections(folder, manifest));
   std::vector<Piece> mine = pieces();
   Reader reader(folder, mine);
-  HORING_TRY(agree(comm_, reader.find(manifest, sections)));
+  HORING_TRY(agree(comm_, reader.find(manifest, matching, sections)));
 
   // From here on a failure leaves this rank with half a checkpoint.
   failed_ = agree(comm_, reader.read());
   HORING_TRY(failed_);
   failed_ = spread();
-  HORING_TRY(failed_);
-  return manifest.step;
+  return failed_;
 }
 
 }  // namespace horing::paro

@@ -15,7 +15,8 @@ namespace horing::paro {
 
 namespace {
 
-constexpr char kMagic[] = "horing-paro-checkpoint-1";
+// Without and with names.
+constexpr char kMagic[] = "horing-paro-checkpoint-1", kMagicOfNames[] = "horing-paro-checkpoint-2";
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
 constexpr size_t kMaxFiles = size_t{1} << 20;
 constexpr size_t kBlockBytes = size_t{1} << 20;
@@ -58,6 +59,11 @@ bool readParam(std::istream& in, horingParoParam_t& param) {
   return found != std::end(kTypes);
 }
 
+// The rest of the line, after a space.
+bool readName(std::istream& in, std::string& name) {
+  return in.get() == ' ' && std::getline(in, name);
+}
+
 // The text before the digest line; the digest must match.
 Result<std::string> checkedBody(const std::string& text) {
   const size_t at = text.rfind("\ndigest ");
@@ -82,9 +88,8 @@ std::pair<uint32_t, uint32_t> kindsOf(const Manifest& manifest, uint64_t param) 
 Status checkSection(const Manifest& manifest, size_t file, const Section& section) {
   const auto refuse = [&](const char* what) {
     return makeStatus(Code::kInvalidArgument,
-                      "file %zu of the checkpoint has a section of parameter %" PRIu64
-                      " with %s: it is damaged",
-                      file, section.param, what);
+                      "file %zu of the checkpoint has a section of %s with %s: it is damaged", file,
+                      labelOf(manifest.names, section.param).c_str(), what);
   };
   if (section.param >= manifest.params.size()) return refuse("a number that no parameter has");
   const horingParoParam_t& param = manifest.params[section.param];
@@ -105,11 +110,15 @@ Status checkSection(const Manifest& manifest, size_t file, const Section& sectio
 }  // namespace
 
 std::string Manifest::text() const {
-  std::string text = formatString("%s\ngeneration %" PRIu64 "\nstep %" PRIu64 "\nstate %d\nparams %zu\n",
-                                  kMagic, generation, step, state_values, params.size());
-  for (const horingParoParam_t& param : params)
-    text += formatString("param %zu %s %s\n", param.count, nameOf(param.type),
-                         param.trainable ? "trainable" : "frozen");
+  std::string text =
+      formatString("%s\ngeneration %" PRIu64 "\nstep %" PRIu64 "\nstate %d\nparams %zu\n",
+                   names.empty() ? kMagic : kMagicOfNames, generation, step, state_values, params.size());
+  for (size_t i = 0; i < params.size(); ++i) {
+    text += formatString("param %zu %s %s", params[i].count, nameOf(params[i].type),
+                         params[i].trainable ? "trainable" : "frozen");
+    if (!names.empty()) text += " " + names[i];
+    text += '\n';
+  }
   text += formatString("files %zu\n", files.size());
   for (const FileEntry& file : files)
     text +=
@@ -123,14 +132,18 @@ Result<Manifest> Manifest::parse(const std::string& text) {
   std::string magic;
   Manifest manifest;
   uint64_t state = 0, params = 0, files = 0;
-  if (!(in >> magic) || magic != kMagic) return damaged("it does not begin with horing-paro-checkpoint-1");
+  if (!(in >> magic) || (magic != kMagic && magic != kMagicOfNames))
+    return damaged("it does not begin with horing-paro-checkpoint-1 or -2");
   if (!readNumber(in, "generation", manifest.generation) || !readNumber(in, "step", manifest.step) ||
       !readNumber(in, "state", state) || !readNumber(in, "params", params))
     return damaged("the head");
   if (state > HORING_PARO_MAX_STATE || params > kMaxParams) return damaged("the numbers of the head");
   manifest.state_values = static_cast<int>(state);
-  for (uint64_t i = 0; i < params; ++i)
+  for (uint64_t i = 0; i < params; ++i) {
     if (!readParam(in, manifest.params.emplace_back())) return damaged("a parameter");
+    if (magic == kMagicOfNames && !readName(in, manifest.names.emplace_back())) return damaged("a name");
+  }
+  HORING_TRY(checkNames(manifest.names));
   if (!readNumber(in, "files", files) || files > kMaxFiles) return damaged("the number of files");
   for (uint64_t i = 0; i < files; ++i) {
     FileEntry& file = manifest.files.emplace_back();
@@ -227,18 +240,18 @@ Status checkSections(const Manifest& manifest, std::span<const Section> sections
         covered += at->count;
       if (covered == manifest.params[param].count) continue;
       return makeStatus(Code::kInvalidArgument,
-                        "the checkpoint is no whole one: of parameter %" PRIu64 ", value %u, element %" PRIu64
+                        "the checkpoint is no whole one: of %s, value %u, element %" PRIu64
                         " is there twice or not at all",
-                        param, kind, covered);
+                        labelOf(manifest.names, param).c_str(), kind, covered);
     }
   }
   if (at == sorted.end()) return {};
   return makeStatus(Code::kInvalidArgument,
-                    "the checkpoint has elements of parameter %" PRIu64 " twice, from element %" PRIu64 " on",
-                    at->param, at->first);
+                    "the checkpoint has elements of %s twice, from element %" PRIu64 " on",
+                    labelOf(manifest.names, at->param).c_str(), at->first);
 }
 
-Status verifySection(const OldFile& file, const Section& section) {
+Status verifySection(const OldFile& file, const Section& section, const Names& names) {
   Hasher hasher;
   std::vector<std::byte> block(std::min<uint64_t>(sectionBytes(section), kBlockBytes));
   for (uint64_t done = 0; done < sectionBytes(section); done += block.size()) {
@@ -248,9 +261,9 @@ Status verifySection(const OldFile& file, const Section& section) {
   }
   if (hasher.digest() == section.digest) return {};
   return makeStatus(Code::kInvalidArgument,
-                    "%s: elements %" PRIu64 " to %" PRIu64 " of parameter %" PRIu64
-                    " are damaged: their digest is another one",
-                    file.path().c_str(), section.first, section.first + section.count - 1, section.param);
+                    "%s: elements %" PRIu64 " to %" PRIu64 " of %s are damaged: their digest is another one",
+                    file.path().c_str(), section.first, section.first + section.count - 1,
+                    labelOf(names, section.param).c_str());
 }
 
 }  // namespace horing::paro

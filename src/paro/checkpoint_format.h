@@ -4,7 +4,7 @@
 // Nothing in it depends on buckets, strategy or number of ranks: a *section* is a range of elements of one parameter. The manifest is text,
 // replaced in one step when all files it names are complete, so a folder always holds one complete checkpoint. Every file has the number of
 // its save, the *generation*, in its name: a new save does not touch the previous one. The manifest's digest covers the indices of the
-// files, and the indices cover the sections.
+// files, and the indices cover the sections. Parameters with names make it version 2.
 #include <functional>
 #include <span>
 #include <string>
@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "horing/paro.h"
 #include "paro/digest.h"
+#include "paro/names.h"
 #include "paro/storage.h"
 
 namespace horing::paro {
@@ -50,6 +51,7 @@ struct Manifest {
   uint64_t step = 0;
   int state_values = 0;
   std::vector<horingParoParam_t> params;
+  Names names;
   std::vector<FileEntry> files;
 
   std::string text() const;
@@ -73,7 +75,7 @@ Result<std::vector<Section>> readSections(const std::string& path, const FileEnt
 // Checks that the sections of all files, in file order, form the manifest's model: every element exactly once, inside the files. Needed
 // besides the digest, since the files are untrusted.
 Status checkSections(const Manifest& manifest, std::span<const Section> sections);
-// Verifies the digest of a section's elements.
-Status verifySection(const OldFile& file, const Section& section);
+// Verifies the digest of a section's elements. `names`: of the checkpoint, for errors.
+Status verifySection(const OldFile& file, const Section& section, const Names& names);
 
 }  // namespace horing::paro

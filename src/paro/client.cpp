@@ -70,7 +70,8 @@ Result<horingParoBucket_t> Client::bucketInfo(int bucket) const {
     return makeStatus(Code::kInvalidArgument, "bucket %d does not exist: there are %zu, counted from 0",
                       bucket, buckets_.size());
   const BucketLayout& layout = buckets_[static_cast<size_t>(bucket)].layout;
-  return horingParoBucket_t{layout.type, layout.trainable, layout.count, layout.grad_type};
+  return horingParoBucket_t{layout.type, layout.trainable, layout.count, layout.grad_type,
+                            layout.hasMaster() ? layout.stateType() : layout.type};
 }
 
 // ---- Blocks ----
@@ -95,7 +96,7 @@ void Client::store(Bucket& bucket, Range range, const std::byte* values, horingD
             memory.data() + (from - block.first) * bytesOf(kept_type), kept_type, count);
   };
   put(bucket.params, row_->params, bucket.layout.type);
-  if (bucket.master) put(bucket.master, row_->state, stateTypeOf(bucket.layout.type));
+  if (bucket.master) put(bucket.master, row_->state, bucket.layout.stateType());
 }
 
 // ---- Data movement ----
@@ -142,16 +143,16 @@ Status Client::setParam(size_t param, const Values& values) {
                       "horingParoSyncParams before horingParoSetParam");
   if (bucket->is_gathered)
     return outOfOrder("is gathered", place.bucket, "horingParoReleaseParams before horingParoSetParam");
-  if (values.type != bucket->layout.type && values.type != horingFloat32)
-    return makeStatus(Code::kInvalidArgument,
-                      "type is %s, and parameter %zu has %s: expected that or float32", nameOf(values.type),
-                      param, nameOf(bucket->layout.type));
+  if (values.type != bucket->layout.own_type && values.type != horingFloat32)
+    return makeStatus(Code::kInvalidArgument, "type is %s, and %s has %s: expected that or float32",
+                      nameOf(values.type), labelOf(description_.names, param).c_str(),
+                      nameOf(bucket->layout.own_type));
   if (values.count != place.count)
-    return makeStatus(Code::kInvalidArgument,
-                      "count is %zu, and parameter %zu has %zu elements: expected all", values.count, param,
-                      place.count);
+    return makeStatus(Code::kInvalidArgument, "count is %zu, and %s has %zu elements: expected all",
+                      values.count, labelOf(description_.names, param).c_str(), place.count);
   if (!values.data && place.count > 0)
-    return makeStatus(Code::kInvalidArgument, "values is NULL: expected %zu elements", place.count);
+    return makeStatus(Code::kInvalidArgument, "values is NULL: expected the %zu elements of %s", place.count,
+                      labelOf(description_.names, param).c_str());
   HORING_TRY(await(bucket->params_ready));
   store(*bucket, {place.offset, place.count}, static_cast<const std::byte*>(values.data), values.type);
   return {};
@@ -172,11 +173,16 @@ Result<Memory> Client::takeGathered(size_t bytes) {
   return found;
 }
 
-Status Client::gatherParams(int number) {
+Result<Client::Bucket*> Client::findGatherable(int number) {
   HORING_ASSIGN(Bucket* const bucket, find(number));
   if (phase_ != Phase::kMicroSteps)
     return outOfOrder("is being updated", number, "horingParoSyncParams before horingParoGatherParams");
   if (bucket->is_gathered) return outOfOrder("is gathered already", number, "horingParoReleaseParams");
+  return bucket;
+}
+
+Status Client::gatherParams(int number) {
+  HORING_ASSIGN(Bucket* const bucket, findGatherable(number));
   if (row_->params != horingParoWhole && bucket->layout.padded > 0) {
     const size_t bytes = bucket->layout.padded * bytesOf(bucket->layout.type);
     HORING_ASSIGN(bucket->gathered, takeGathered(bytes));
@@ -185,6 +191,26 @@ Status Client::gatherParams(int number) {
     HORING_ASSIGN(bucket->params_ready, param_transfers_.completion());
   }
   bucket->is_gathered = true;
+  bucket->gathered_type = bucket->layout.type;
+  return {};
+}
+
+// From the blocks among all ranks, whatever the strategy: these are parts of the blocks of state.
+Status Client::gatherMasters(int number) {
+  HORING_ASSIGN(Bucket* const bucket, findGatherable(number));
+  if (!bucket->master) return gatherParams(number);
+  const horingDataType_t type = bucket->layout.stateType();
+  const Range kept = blockOf(*bucket, row_->state), mine = blockOf(*bucket, horingParoByAll);
+  HORING_TRY(await(bucket->params_ready));
+  HORING_ASSIGN(bucket->gathered,
+                Memory::allocate(bucket->layout.padded * bytesOf(type), &usage_.gatheredBytes));
+  if (mine.count > 0)
+    std::memcpy(bucket->gathered.data() + mine.first * bytesOf(type),
+                bucket->master.data() + (mine.first - kept.first) * bytesOf(type),
+                mine.count * bytesOf(type));
+  HORING_TRY(spread(*bucket, bucket->gathered.data(), horingParoWhole, type));
+  bucket->is_gathered = true;
+  bucket->gathered_type = type;
   return {};
 }
 
@@ -194,15 +220,16 @@ Result<const void*> Client::param(size_t param) {
   HORING_ASSIGN(Bucket* const bucket, find(place.bucket));
   if (!bucket->is_gathered) return outOfOrder("is not gathered", place.bucket, "horingParoGatherParams");
   HORING_TRY(await(bucket->params_ready));
-  const Memory& whole = row_->params == horingParoWhole ? bucket->params : bucket->gathered;
-  return static_cast<const void*>(whole.data() + place.offset * bytesOf(bucket->layout.type));
+  const Memory& whole = bucket->gathered ? bucket->gathered : bucket->params;
+  return static_cast<const void*>(whole.data() + place.offset * bytesOf(bucket->gathered_type));
 }
 
 Status Client::releaseParams(int number) {
   HORING_ASSIGN(Bucket* const bucket, find(number));
   if (!bucket->is_gathered) return outOfOrder("is not gathered", number, "horingParoGatherParams");
   HORING_TRY(await(bucket->params_ready));
-  if (bucket->gathered) spare_.push_back(std::exchange(bucket->gathered, Memory()));
+  Memory gathered = std::exchange(bucket->gathered, Memory());
+  if (gathered && bucket->gathered_type == bucket->layout.type) spare_.push_back(std::move(gathered));
   bucket->is_gathered = false;
   return {};
 }
@@ -248,14 +275,16 @@ Result<Client::GradBuffer*> Client::openBuffer(int number) {
   if (!buffer && row_->grads == horingParoWhole) {
     const auto absent =
         std::ranges::find_if(grad_buffers_, [](const GradBuffer& each) { return !each.memory; });
-    if (absent != std::end(grad_buffers_)) {
+    if (absent != grad_buffers_.end()) {
       HORING_ASSIGN(absent->memory, Memory::allocate(list_.longestGradBytes(), &usage_.gradBufferBytes));
-      buffer = absent;
+      buffer = &*absent;
     }
   }
   if (!buffer)
-    return outOfOrder("would be the third with open gradients", number,
-                      "horingParoReduceGrads of one of the others");
+    return makeStatus(Code::kInvalidUsage,
+                      "bucket %d would be one more with open gradients than the %zu buffers: expected "
+                      "horingParoReduceGrads of one of the others, or more config.gradBuffers",
+                      number, grad_buffers_.size());
   buffer->use = GradBuffer::Use::kOpen;
   buffer->bucket = number;
   return buffer;
@@ -364,7 +393,7 @@ Status Client::startFold(const Move& move, Bucket& bucket, std::byte* block) {
   if (folds_.size() == static_cast<size_t>(std::ranges::count_if(
                            grad_buffers_, [](const GradBuffer& each) { return each.memory.bytes() > 0; })))
     HORING_TRY(endOldestFold());
-  GradBuffer* const scratch = std::ranges::find(grad_buffers_, GradBuffer::Use::kFree, &GradBuffer::use);
+  GradBuffer* const scratch = &*std::ranges::find(grad_buffers_, GradBuffer::Use::kFree, &GradBuffer::use);
   HORING_TRY(failWith(grad_transfers_.scatter(
       move, {block, nullptr, bucket.layout.padded, bucket.layout.grad_type}, scratch->memory.data())));
   HORING_ASSIGN(scratch->reduced, grad_transfers_.completion());
@@ -459,7 +488,7 @@ Result<horingParoShard_t> Client::master(int number) {
   shard.first = std::min(block.first, bucket->layout.count);
   shard.count = std::min(block.end(), bucket->layout.count) - shard.first;
   shard.gradType = bucket->layout.grad_type;
-  shard.stateType = stateTypeOf(bucket->layout.type);
+  shard.stateType = bucket->layout.stateType();
   shard.master = bucket->master ? bucket->master.data()
                                 : shardIn(*bucket, bucket->params, row_->params, bucket->layout.type);
   for (size_t i = 0; i < bucket->state.size(); ++i) shard.state[i] = bucket->state[i].data();
@@ -469,7 +498,7 @@ Result<horingParoShard_t> Client::master(int number) {
 Status Client::publish(Bucket& bucket) {
   const Range block = blockOf(bucket, row_->state);
   if (bucket.master)
-    convert(bucket.master.data(), stateTypeOf(bucket.layout.type),
+    convert(bucket.master.data(), bucket.layout.stateType(),
             shardIn(bucket, bucket.params, row_->params, bucket.layout.type), bucket.layout.type,
             block.count);
   if (bucket.layout.padded == 0) return {};

@@ -15,6 +15,7 @@
 #include "paro/bucket_list.h"
 #include "paro/checkpoint_format.h"
 #include "paro/grid.h"
+#include "paro/matching.h"
 #include "paro/memory.h"
 #include "paro/saver.h"
 #include "paro/transfers.h"
@@ -41,6 +42,7 @@ class Client {
   };
   Status setParam(size_t param, const Values& values);
   Status gatherParams(int bucket);
+  Status gatherMasters(int bucket);
   Result<const void*> param(size_t param);
   Status releaseParams(int bucket);
 
@@ -66,6 +68,11 @@ class Client {
   Status startSave(const std::string& folder, uint64_t step);
   Status waitSave();  // local
   Result<uint64_t> load(const std::string& folder);
+  struct Loaded {
+    uint64_t step = 0;
+    std::vector<bool> params;  // by parameter: whether the checkpoint has it
+  };
+  Result<Loaded> loadByName(const std::string& folder, bool strict);
 
  private:
   enum class Phase : uint8_t { kMicroSteps, kUpdate };
@@ -75,10 +82,11 @@ class Client {
     BucketLayout layout;
     Memory params;
     Memory grads;
-    Memory master;  // empty if the stored parameters are the master
+    Memory master;  // empty unless layout.hasMaster()
     std::vector<Memory> state;
-    Memory gathered;  // while gathered, unless `params` is whole
+    Memory gathered;  // while gathered, unless `params` is that
     bool is_gathered = false;
+    horingDataType_t gathered_type = horingFloat32;
     int reductions = 0;       // started since the last step
     bool has_grads = false;   // `grads` has values
     Completion params_ready;  // of `params` or `gathered`, whichever was moved last
@@ -128,6 +136,8 @@ class Client {
   // and ends the oldest.
   Status startFold(const Move& move, Bucket& bucket, std::byte* block);
   Status endOldestFold();
+  // The bucket, if it may be gathered now.
+  Result<Bucket*> findGatherable(int bucket);
   Result<Memory> takeGathered(size_t bytes);
 
   // Checks that `call` is allowed: between optimizer steps, with nothing gathered.
@@ -138,9 +148,10 @@ class Client {
   std::vector<Piece> pieces() const;
   // Collective. The pieces are in this client's memory.
   Result<Snapshot> snapshot(const char* call, const std::string& folder, uint64_t step);
-  // Collective; both for load().
-  Result<Manifest> agreeOnManifest(const std::string& folder);
+  // Collective; all three for load() and loadByName().
+  Result<Manifest> agreeOnManifest(const char* call, const std::string& folder);
   Result<std::vector<Section>> agreeOnSections(const std::string& folder, const Manifest& manifest);
+  Status load(const std::string& folder, const Manifest& manifest, const Matching& matching);
   // Sends all data from the ranks that have loaded it (see pieces()) to all ranks that keep it.
   Status spread();
   Status spread(Bucket& bucket, std::byte* block, horingParoPartition_t kept, horingDataType_t type);
@@ -155,8 +166,8 @@ class Client {
   BucketList list_;
   horingParoUsage_t usage_{};  // memory counters; the transfers count bytes sent
   std::vector<Bucket> buckets_;
-  GradBuffer grad_buffers_[2];
-  std::deque<GradBuffer*> reducing_;  // in the order of issue and collection, so that sums do not vary
+  std::vector<GradBuffer> grad_buffers_;  // as many as config.gradBuffers; constant
+  std::deque<GradBuffer*> reducing_;      // in the order of issue and collection, so that sums do not vary
   struct Fold {
     Move move;
     Bucket* bucket;

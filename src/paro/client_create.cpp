@@ -21,15 +21,20 @@ std::string sizeText(uint64_t bytes) {
   return formatString("%.0f bytes", value);
 }
 
+// Of an element: masters and state.
+int stateBytesOf(const BucketLayout& bucket, const horingParoConfig_t& config) {
+  const int values = (bucket.trainable ? config.stateValues : 0) + (bucket.hasMaster() ? 1 : 0);
+  return values * static_cast<int>(bytesOf(bucket.stateType()));
+}
+
 // The model that a bucket is, including padding.
 horingParoModel_t modelOf(const BucketLayout& bucket, const horingParoConfig_t& config) {
-  const int values = config.stateValues + (stateTypeOf(bucket.type) == bucket.type ? 0 : 1);
   horingParoModel_t model{};
   model.params = bucket.padded;
   model.trainable = bucket.trainable ? bucket.padded : 0;
   model.microSteps = config.microSteps;
   model.wireBytes = static_cast<int>(bytesOf(bucket.type));
-  model.stateBytes = values * static_cast<int>(bytesOf(stateTypeOf(bucket.type)));
+  model.stateBytes = stateBytesOf(bucket, config);
   model.gradBytes = static_cast<int>(bytesOf(bucket.grad_type));
   return model;
 }
@@ -45,9 +50,13 @@ uint64_t memoryOf(const Row& row, const BucketList& list, const Blocks& blocks, 
     };
     add(row.params, model.params, model.wireBytes);
     add(row.grads, model.trainable, model.gradBytes);
-    add(row.state, model.trainable, model.stateBytes);
+    add(row.state, model.params, model.stateBytes);
   }
   return bytes;
+}
+
+size_t gradBuffersOf(const horingParoConfig_t& config) {
+  return config.gradBuffers == 0 ? 2 : static_cast<size_t>(config.gradBuffers);
 }
 
 struct Choice {
@@ -161,10 +170,11 @@ Status Client::allocate() {
   HORING_TRY(param_transfers_.open());
   HORING_TRY(grad_transfers_.open());
   buckets_.resize(list_.buckets.size());
-  int trainable = 0;
+  grad_buffers_.resize(gradBuffersOf(description_.config));
+  size_t trainable = 0;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     buckets_[i].layout = list_.buckets[i];
-    trainable += buckets_[i].layout.trainable;
+    trainable += buckets_[i].layout.trainable ? 1 : 0;
     HORING_TRY(allocate(buckets_[i]));
   }
   size_t scratch_bytes = 0;
@@ -176,7 +186,7 @@ Status Client::allocate() {
   // Gradients that stay whole may never be opened: openBuffer() allocates then.
   if (row_->grads == horingParoWhole && scratch_bytes == 0) return {};
   const size_t grad_bytes = std::max(scratch_bytes, list_.longestGradBytes());
-  for (int i = 0; i < std::min(trainable, 2); ++i) {
+  for (size_t i = 0; i < std::min(trainable, grad_buffers_.size()); ++i) {
     HORING_ASSIGN(grad_buffers_[i].memory, Memory::allocate(grad_bytes, &usage_.gradBufferBytes));
   }
   return {};
@@ -188,14 +198,14 @@ Status Client::allocate(Bucket& bucket) {
     return Memory::allocate(blockOf(bucket, partition).count * element_bytes, &usage_.stateBytes);
   };
   HORING_ASSIGN(bucket.params, take(row_->params, wire_bytes));
+  const size_t state_bytes = bytesOf(bucket.layout.stateType());
+  if (bucket.layout.hasMaster()) {
+    HORING_ASSIGN(bucket.master, take(row_->state, state_bytes));
+  }
   if (!bucket.layout.trainable) return {};
   HORING_ASSIGN(bucket.grads, take(row_->grads, bytesOf(bucket.layout.grad_type)));
-  const horingDataType_t state_type = stateTypeOf(bucket.layout.type);
-  if (state_type != bucket.layout.type) {
-    HORING_ASSIGN(bucket.master, take(row_->state, bytesOf(state_type)));
-  }
   for (int i = 0; i < description_.config.stateValues; ++i) {
-    HORING_ASSIGN(Memory values, take(row_->state, bytesOf(state_type)));
+    HORING_ASSIGN(Memory values, take(row_->state, state_bytes));
     bucket.state.push_back(std::move(values));
   }
   return {};

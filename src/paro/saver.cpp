@@ -93,6 +93,7 @@ Status writeCheckpoint(horingComm_t comm, Snapshot& snapshot) {
                           .step = snapshot.step,
                           .state_values = snapshot.state_values,
                           .params = snapshot.params,
+                          .names = snapshot.names,
                           .files = files.take()};
   HORING_TRY(agree(comm, ranks.mine == 0 ? writeManifest(folder, manifest) : Status()));
   if (ranks.mine == 0) removeLeftOvers(folder, generation);

@@ -17,6 +17,7 @@ struct Snapshot {
   uint64_t step = 0;
   int state_values = 0;
   std::vector<horingParoParam_t> params;
+  Names names;
   std::vector<Piece> pieces;  // this rank's
 };
 

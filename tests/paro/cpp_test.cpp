@@ -1,6 +1,7 @@
 // paro.hpp.
 #include <numeric>
 
+#include "../temporary_folder.h"
 #include "horing/paro.hpp"
 #include "job.h"
 
@@ -51,6 +52,36 @@ TEST(ParoCpp, TrainsWithSpans) {
     EXPECT_EQ(model.handle(), nullptr);
     EXPECT_GT(moved.usage().stateBytes, 0u);
   });
+}
+
+TEST(ParoCpp, GathersMastersAndLoadsByName) {
+  const horing::test::TemporaryFolder folder;
+  horing::Communicator comm = std::move(horing::Communicator::all(1).front());
+  const char* const names[] = {"words", "scale", "base"};
+  horingParoConfig_t config = horing::Paro::strategy("NNN");
+  config.gatherType = horingBfloat16;
+  config.names = names;
+  horing::Paro model(comm, kTensors, config);
+  model.setParam(0, std::vector<float>(10, 1.0F / 3));
+  {
+    const horing::Paro::Gathered masters = model.gatherMasters(model.place(0).bucket);
+    EXPECT_EQ(masters.param<float>(0)[9], 1.0F / 3);
+  }
+  {
+    const horing::Paro::Gathered gathered = model.gather(model.place(0).bucket);
+    EXPECT_THROW((void)gathered.param<float>(0), horing::Error);  // it has bfloat16
+  }
+  model.save(folder.path(), 3);
+  const std::vector<horingParoParam_t> tensors = {{4, horingFloat32, 1}, {10, horingFloat64, 1}};
+  const char* const others[] = {"own", "words"};
+  config = horing::Paro::strategy("NNN");
+  config.names = others;
+  horing::Paro other(comm, tensors, config);
+  EXPECT_THROW((void)other.loadByName(folder.path(), true), horing::Error);
+  const horing::Paro::Loaded loaded = other.loadByName(folder.path(), false);
+  EXPECT_EQ(loaded.step, 3u);
+  EXPECT_EQ(loaded.params, (std::vector<int>{0, 1}));
+  EXPECT_EQ(other.gather(other.place(1).bucket).param<double>(1)[9], static_cast<double>(1.0F / 3));
 }
 
 TEST(ParoCpp, ThrowsWhatWentWrong) {

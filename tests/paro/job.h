@@ -156,7 +156,7 @@ class Trainee {
     }
   }
 
-  // Every gathered parameter is what the reference has, rounded, give or take `tolerance`. Prefetches the next bucket.
+  // Every gathered parameter is what the reference has, rounded to the wire type, give or take `tolerance`. Prefetches the next bucket.
   void expectParams(const Reference& reference, double tolerance = 0) {
     if (buckets_ > 0) {
       ASSERT_PARO(horingParoGatherParams(paro_, 0));
@@ -165,14 +165,16 @@ class Trainee {
       if (bucket + 1 < buckets_) {
         ASSERT_PARO(horingParoGatherParams(paro_, bucket + 1));
       }
-      forEachParamOf(bucket, [&](size_t p) {
-        const void* values = nullptr;
-        ASSERT_PARO(horingParoGetParam(paro_, p, &values));
-        for (size_t i = 0; i < params_[p].count; ++i)
-          ASSERT_NEAR(asDouble(values, params_[p].type, i), rounded(reference.value(p, i), params_[p].type),
-                      tolerance)
-              << "rank " << rank_ << ", parameter " << p << ", element " << i;
-      });
+      expectGathered(bucket, &horingParoBucket_t::type, reference, tolerance);
+      ASSERT_PARO(horingParoReleaseParams(paro_, bucket));
+    }
+  }
+
+  // Every master is what the reference has.
+  void expectMasters(const Reference& reference) {
+    for (int bucket = 0; bucket < buckets_; ++bucket) {
+      ASSERT_PARO(horingParoGatherMasters(paro_, bucket));
+      expectGathered(bucket, &horingParoBucket_t::masterType, reference, 0);
       ASSERT_PARO(horingParoReleaseParams(paro_, bucket));
     }
   }
@@ -238,6 +240,19 @@ class Trainee {
     std::vector<const void*> grads;
     for (const std::vector<char>& each : memory) grads.push_back(each.data());
     ASSERT_PARO(horingParoReduceGradsOf(paro_, bucket, grads.data(), grads.size()));
+  }
+
+  void expectGathered(int bucket, horingDataType_t horingParoBucket_t::*type, const Reference& reference,
+                      double tolerance) {
+    horingParoBucket_t info{};
+    ASSERT_PARO(horingParoGetBucket(paro_, bucket, &info));
+    forEachParamOf(bucket, [&](size_t p) {
+      const void* values = nullptr;
+      ASSERT_PARO(horingParoGetParam(paro_, p, &values));
+      for (size_t i = 0; i < params_[p].count; ++i)
+        ASSERT_NEAR(asDouble(values, info.*type, i), rounded(reference.value(p, i), info.*type), tolerance)
+            << "rank " << rank_ << ", parameter " << p << ", element " << i;
+    });
   }
 
   template <typename Body>

@@ -49,6 +49,9 @@ TEST_F(Misuse, OfOneRankIsHeardOfOnAll) {
                 "stateValues is 5");
   expectRefused([](int, auto& config, auto&) { config.microSteps = 0; }, horingInvalidArgument,
                 "microSteps is 0");
+  for (const int wrong : {-1, 1, 65})
+    expectRefused([=](int, auto& config, auto&) { config.gradBuffers = wrong; }, horingInvalidArgument,
+                  "expected 2 to 64, or 0 for 2");
   expectRefused([](int, auto&, auto& params) { params[0].count = SIZE_MAX; }, horingInvalidArgument,
                 "parameter 0 has");
 }
@@ -174,7 +177,9 @@ TEST_F(Misuse, CallsOutOfOrderNameWhatWasExpected) {
       EXPECT_TRUE(
           refuses(horingParoSyncGrads(paro), "expected horingParoReduceGrads before horingParoSyncGrads"));
       ASSERT_PARO(horingParoOpenGrads(paro, 1));
-      EXPECT_TRUE(refuses(horingParoOpenGrads(paro, 2), "would be the third"));
+      EXPECT_TRUE(refuses(
+          horingParoOpenGrads(paro, 2),
+          "would be one more with open gradients than the 2 buffers: expected horingParoReduceGrads"));
       // A discarded client frees its memory completely.
       ASSERT_PARO(horingParoGetGrad(paro, 1, &grads));
       put(grads, horingBfloat16, 0, 1000);
@@ -272,6 +277,7 @@ TEST_F(Misuse, AConfigurationOfAnotherSizeIsTakenIfItsFieldsAreKnown) {
     horingParoConfig_t older = newer.config;
     older.size = offsetof(horingParoConfig_t, units);
     older.gradsInFloat32 = 1;  // not its own
+    older.names = reinterpret_cast<const char* const*>(&older);
     ASSERT_PARO(create(older, &paro));
     ASSERT_PARO(horingParoGetInfo(paro, &info));
     EXPECT_EQ(info.strategy, horingParoIIG);

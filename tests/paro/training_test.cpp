@@ -270,6 +270,36 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Training, testing::ValuesIn(horing::test::firs
                            return name;
                          });
 
+TEST(TrainingOnMoreGradBuffers, EqualsOneRankAndOpensAsMany) {
+  const std::vector<horingComm_t> comms = makeGroupsOf({2, 1});
+  for (const int buffers : {3, 64})
+    for (const auto strategy : {horingParoNNI, horingParoIII, horingParoGGG}) {
+      Reference reference(kModel, Optimizer::kSgd);
+      reference.step(3, 2, 0, 1);
+      onEveryRank(3, [&](int rank) {
+        horingParoConfig_t config = configOf(strategy);
+        config.gradBuffers = buffers;
+        horingParo_t paro = nullptr;
+        ASSERT_PARO(
+            horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
+        Trainee trainee(paro, rank, kModel);
+        trainee.initialise();
+        std::vector<int> open;
+        for (int bucket = 0; open.size() < 3; ++bucket)
+          if (trainee.isTrainable(bucket)) {
+            ASSERT_PARO(horingParoOpenGrads(paro, bucket));
+            open.push_back(bucket);
+          }
+        for (const int bucket : open) ASSERT_PARO(horingParoDiscardGrads(paro, bucket));
+        trainee.step(Optimizer::kSgd, 2, 0);
+        trainee.expectParams(reference);
+        EXPECT_PARO(horingParoDestroy(paro));
+      });
+      if (testing::Test::HasFailure()) break;
+    }
+  destroyAll(comms);
+}
+
 // Each bucket is longer than earlier ones, so that none can use the memory of another.
 TEST(TrainingOnGrowingBuckets, KeepsNoMoreGatheredThanWasGatheredAtOnce) {
   const std::vector<horingComm_t> comms = makeGrid(1, 2);

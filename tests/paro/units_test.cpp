@@ -69,6 +69,11 @@ TEST_F(Units, MastersStayWhereTheyAre) {
           if (masters.size() <= at) masters.resize(at + 1);
           if (!masters[at]) masters[at] = shard.master;
           EXPECT_EQ(shard.master, masters[at]);
+          horingParoBucket_t info{};
+          ASSERT_PARO(horingParoGetBucket(paro, bucket, &info));
+          const auto is_aligned = [](const void* at) { return reinterpret_cast<uintptr_t>(at) % 64 == 0; };
+          EXPECT_TRUE(is_aligned(shard.state[0]) && is_aligned(shard.state[1]));
+          EXPECT_TRUE(info.type == shard.stateType || is_aligned(shard.master));
         }
       };
       for (int step = 0; step < 2; ++step) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,76 @@ def test_no_good_ones_change_nothing_and_are_named(tmp_path):
             model.save_checkpoint(tmp_path / "mixed", torch.optim.SGD(other.parameters(), lr=0.1, momentum=0.9))
         assert model.load_checkpoint(tmp_path / "good", optimizer) == 0
         assert {float(state["step"]) for state in optimizer.state.values()} == {1}
+
+    on_nodes(body)
+
+
+class Parts(nn.Module):
+    """Of linear layers with these names."""
+
+    def __init__(self, *names: str):
+        super().__init__()
+        self.parts = nn.ModuleDict({name: nn.Linear(3, 3) for name in names})
+
+    def forward(self, inputs):
+        for part in self.parts.values():
+            inputs = part(inputs)
+        return inputs
+
+
+def test_parts_are_loaded_into_other_types(tmp_path):
+    def step(model, optimizer, rank):
+        optimizer.zero_grad()
+        model(torch.full((2, 3), rank + 1.0, dtype=torch.float64)).double().square().sum().backward()
+        optimizer.step()
+
+    def states(model, optimizer, part):
+        with torch._C.DisableTorchFunctionSubclass():
+            return {key: value.clone() for key, value in optimizer.state[model.parts[part].weight].items()}
+
+    def body(rank, size):
+        torch.manual_seed(3)
+        saved = paro.shard(Parts("base", "head").double(), strategy="GGG")
+        first = torch.optim.Adam([{"params": saved.parts.base.parameters()}, {"params": saved.parts.head.parameters(), "lr": 0.5}], lr=0.1)
+        step(saved, first, rank)
+        saved.save_checkpoint(tmp_path / "saved", first, 4)
+        values = saved.state_dict()
+        for options in ({}, {"gather_dtype": torch.bfloat16}):
+            model = Parts("base", "adapter").float()
+            inputs = lambda module, args: (args[0].float(),)
+            if not options:
+                model.register_forward_pre_hook(inputs)
+            model = paro.shard(model, strategy="IIG", **options)
+            second = torch.optim.Adam([{"params": model.parts.base.parameters()}, {"params": model.parts.adapter.parameters()}], lr=0.3)
+            step(model, second, rank)
+            step(model, second, rank)
+            before, kept = model.state_dict(), states(model, second, "adapter")
+            with pytest.raises(RuntimeError, match=r"of another model: missing \['parts.adapter.weight', .*unexpected \['model.parts.head.weight'"):
+                model.load_checkpoint(tmp_path / "saved", second)
+            close_to(model.state_dict(), before)
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                assert model.load_checkpoint(tmp_path / "saved", second, strict=False) == 4
+            texts = [str(each.message) for each in told if "it lacks ['parts.adapter.weight', 'parts.adapter.bias']" in str(each.message)]
+            assert len(texts) == (rank == 0) and all("the model lacks ['model.parts.head.weight', " in text for text in texts), told
+            after = model.state_dict()
+            close_to(after, {key: values[key].float() if "base" in key else before[key] for key in before})
+            for key, value in states(model, second, "adapter").items():
+                torch.testing.assert_close(value, kept[key])
+            assert [group["lr"] for group in second.param_groups] == [0.1, 0.3]
+            assert float(states(model, second, "base")["step"]) == 1
+            step(model, second, rank)
+        frozen = Parts("base").double().requires_grad_(False)
+        frozen = paro.shard(frozen, strategy="IIG")
+        frozen.load_checkpoint(tmp_path / "saved", strict=False)
+        close_to(frozen.state_dict(), {key: value for key, value in values.items() if "base" in key})
+        with pytest.raises(RuntimeError, match="it has none of the model's parameters: missing"):
+            paro.shard(Parts("other")).load_checkpoint(tmp_path / "saved", strict=False)
+        with pytest.raises(RuntimeError, match=r"model.weight has torch.int64 there: expected a floating-point type"):
+            if rank == 0:
+                dcp.save({"model": {"weight": torch.zeros(2, 2, dtype=torch.int64)}}, checkpoint_id=tmp_path / "whole", no_dist=True)
+            dist.barrier()
+            paro.shard(nn.Linear(2, 2, bias=False), strategy="GGG").load_checkpoint(tmp_path / "whole")
 
     on_nodes(body)
 

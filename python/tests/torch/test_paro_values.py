@@ -12,7 +12,7 @@ from torch import nn
 from horing.torch import paro
 from names import MixedPrecisionPolicy, fully_shard, needs_fsdp2_on_cpu, needs_paro
 from paro_models import Gpt, loss_of, made, mean_over_ranks, train
-from test_paro import close_to, on_nodes
+from test_paro import close_to, on_groups, on_nodes
 
 pytestmark = needs_paro
 
@@ -145,6 +145,71 @@ def test_bfloat16_with_float32_reduction_trains_as_fsdp2_does():
     on_nodes(body)
 
 
+@needs_fsdp2_on_cpu
+def test_parameters_of_float32_gathered_in_bfloat16_train_as_with_fsdp2():
+    """The bound is FSDP2's own distance from a training in float32."""
+    def body(rank, size):
+        exact = torch.tensor(train(made(Gpt, frozen=True).float(), range(size), steps=6, largest_norm=None), dtype=torch.float64)
+        for reduce_dtype in (torch.float32, None):
+            policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=reduce_dtype)
+            theirs = made(Gpt, frozen=True).float()
+            for part in (*theirs.layers, theirs):
+                fully_shard(part, mp_policy=policy)
+            expected = mean_over_ranks(train(theirs, [rank], steps=6, largest_norm=None))
+            bound = (expected - exact).abs().max()
+            assert bound > 1e-5
+            for strategy in ("NNI", "IIG", "GGG"):
+                net = paro.shard(made(Gpt, frozen=True).float(), strategy=strategy, gather_dtype=torch.bfloat16, reduce_dtype=reduce_dtype)
+                got = mean_over_ranks(train(net, [rank], steps=6, largest_norm=None))
+                assert (got - expected).abs().max() <= bound, (strategy, got, expected, exact)
+
+    on_nodes(body)
+
+
+def test_values_stay_in_their_own_type_where_they_are_gathered_in_another(tmp_path):
+    def body(rank, size):
+        model = made(Gpt, frozen=True).float()
+        whole, names = model.state_dict(), dict(model.named_parameters(remove_duplicate=False))
+        changed = {key: value + 1e-5 if key in names else value for key, value in whole.items()}  # which bfloat16 cannot hold
+        for gather_dtype in (torch.bfloat16, torch.float16):
+            for strategy in ("NNI", "IIG", "GGG"):
+                net = paro.shard(made(Gpt, frozen=True).float(), strategy=strategy, gather_dtype=gather_dtype, micro_steps=1)
+                close_to(net.state_dict(), whole)
+                net.load_state_dict(changed)
+                close_to(net.state_dict(), changed)
+                net.load_state_dict(whole)
+                with net.whole_parameters(net), torch.no_grad():
+                    for parameter in net.parameters():
+                        parameter += 1e-5
+                close_to(net.state_dict(), changed)
+                seen = []
+                net.layers[0].register_forward_hook(lambda module, args, output, seen=seen: seen.append((args[0].dtype, output.dtype)))
+                train(net, [rank], steps=1, micro_steps=1)
+                train(net, [rank], steps=1, micro_steps=1)
+                assert set(seen) == {(gather_dtype, gather_dtype)}
+                usage, cost = net.usage(), net._paro.cost
+                state = 2 * sum(each.numel() * each.element_size() for each in net.parameters())
+                assert cost.kept <= usage.kept + state <= cost.kept + 64 * len(net._paro.buckets)
+                assert usage.gathered <= cost.gathered + 64 * len(net._paro.buckets)
+                assert f"float32 parameters, gathered in {str(gather_dtype)[6:]}, gradients in" in net.summary(), net.summary()
+                trained = net.state_dict()
+                net.save_checkpoint(tmp_path / f"{gather_dtype}-{strategy}")
+                plain = paro.shard(made(Gpt, frozen=True).float(), strategy="IGG")
+                plain.load_checkpoint(tmp_path / f"{gather_dtype}-{strategy}")
+                close_to(plain.state_dict(), trained)
+        with pytest.raises(ValueError, match="gather_dtype is torch.int8: expected torch.bfloat16"):
+            paro.shard(nn.Linear(3, 5), gather_dtype=torch.int8)
+        with pytest.raises(TypeError, match="parameter weight has torch.bfloat16: expected gather_dtype, torch.float16, or a wider type"):
+            paro.shard(nn.Linear(3, 5).bfloat16(), gather_dtype=torch.float16)
+        net = paro.shard(nn.Sequential(nn.Linear(3, 5)), strategy="GGG", gather_dtype=torch.bfloat16)
+        assert net(torch.ones(2, 3)).dtype == net(input=torch.ones(2, 3)).dtype == torch.bfloat16
+        net.register_forward_pre_hook(lambda *_: net.state_dict())
+        with pytest.raises(RuntimeError, match="parameter 0.weight, or another of its bucket, is in use"):
+            net(torch.ones(2, 3))
+
+    on_nodes(body)
+
+
 def test_the_unit_that_the_backward_pass_begins_with_is_gathered_once():
     def body(rank, size):
         net = paro.shard(made(Gpt), strategy="GGG")
@@ -214,6 +279,60 @@ def test_memory_decides_and_the_summary_says_what_is_held():
             paro.shard(made(Gpt), strategy="XYZ")
 
     on_nodes(body)
+
+
+def test_more_gradient_buffers_train_the_same_and_are_counted():
+    def body(rank, size):
+        expected = torch.tensor(train(made(Gpt), range(size)), dtype=torch.float64)
+        held = {}
+        for grad_buffers in (2, 4):
+            net = paro.shard(made(Gpt), strategy="GGG", grad_buffers=grad_buffers)
+            torch.testing.assert_close(mean_over_ranks(train(net, [rank])), expected, rtol=1e-10, atol=1e-10)
+            held[grad_buffers] = net.usage().grad_buffers
+            assert held[grad_buffers] <= net._paro.cost.grad_buffers + 64 * grad_buffers
+        assert held[4] == 2 * held[2]
+        with pytest.raises(ValueError, match="gradBuffers is 1: expected 2 to 64"):
+            paro.shard(made(Gpt), strategy="GGG", grad_buffers=1)
+
+    on_nodes(body)
+
+
+def test_the_summary_draws_what_is_where(tmp_path):
+    from fractions import Fraction
+    from xml.etree import ElementTree
+
+    from horing.torch.paro.drawing import blocks_over_all
+
+    def body(rank, size):
+        for strategy in ("NNN", "IIG", "GGG", "NNG"):
+            net = paro.shard(nn.Sequential(*(nn.Linear(60, 60) for _ in range(3))).double(), strategy=strategy, units=[nn.Linear])
+            partitions = (net._paro.cost.params, net._paro.cost.grads, net._paro.cost.state)
+            place = net._paro.shape.group, net._paro.shape.local
+            if partitions[2] == 2:
+                begin, end = blocks_over_all(net._paro.shape.sizes, 1 in partitions)[place[0]][place[1]]
+                shard = net._paro.client.master(0)
+                assert abs(shard.first - begin * 3660) <= 4 and abs(shard.first + shard.count - end * 3660) <= 4
+            if rank == 1:
+                path = tmp_path / f"{strategy}-{size}.svg"
+                net.summary(svg=path)
+                root = ElementTree.parse(path).getroot()
+                texts = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+                assert texts[0] == f"PaRO {strategy} on {size} ranks in {net._paro.shape}"
+                assert "0.1 (this one)" in texts and {"0", "1", "2"} <= set(texts), texts
+                assert any(f"{paro.summary.text_of(net._paro.cost.kept)} kept" in text for text in texts), texts
+                rectangles = list(root.iter("{http://www.w3.org/2000/svg}rect"))
+                # The share of this rank's row that is filled with the color of parameters.
+                filled = [float(each.get("width")) for each in rectangles if each.get("fill") == "#2f6fc4" and each.get("height") == "13" and
+                          float(each.get("x")) < 400]
+                shares = {"NNN": [106] * size, "NNG": [106] * size}.get(strategy)
+                assert len(filled) == size and (shares is None or filled == shares), filled
+                if strategy == "GGG":
+                    assert sum(filled) == pytest.approx(106, abs=0.1)
+
+    assert blocks_over_all((2, 2), True) == [[(Fraction(0), Fraction(1, 4)), (Fraction(1, 2), Fraction(3, 4))],
+                                             [(Fraction(1, 4), Fraction(1, 2)), (Fraction(3, 4), Fraction(1))]]
+    on_nodes(body)
+    on_groups(body, (3, 1))
 
 
 def test_the_fastest_is_chosen_and_the_summary_says_why():

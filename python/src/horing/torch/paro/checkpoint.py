@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import warnings
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from pathlib import Path
@@ -86,11 +87,11 @@ def _write(sharding, folder: str | os.PathLike, state: dict[str, Any], step: int
         _run(folder, lambda: dcp.save(state, storage_writer=dcp.FileSystemWriter(folder), process_group=group))
 
 
-def load(sharding, folder: str | os.PathLike, optimizer: torch.optim.Optimizer | None) -> int:
+def load(sharding, folder: str | os.PathLike, optimizer: torch.optim.Optimizer | None, strict: bool) -> int:
     """See ShardedModule.load_checkpoint()."""
     sharding.saver.wait()
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
-        plan = _agree(sharding, folder, lambda: _Plan(sharding, folder, optimizer))
+        plan = _agree(sharding, folder, lambda: _Plan(sharding, folder, optimizer, strict))
         planner = dcp.DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
         _run(folder, lambda: dcp.load(plan.targets, storage_reader=_Reader(folder), planner=planner, process_group=sharding.given_group))
         own = json.loads(plan.targets.pop(_OWN, '{"step": 0, "digests": {}}'))
@@ -103,6 +104,8 @@ def load(sharding, folder: str | os.PathLike, optimizer: torch.optim.Optimizer |
             raise RuntimeError(f"the checkpoint {folder} is damaged: {damaged[0]} differs from the saved values. Nothing was loaded")
         groups = _agree(sharding, folder, lambda: optimizer and plan.options_of_groups(optimizer))
     plan.apply(optimizer, groups)
+    if (plan.missing or plan.unexpected) and sharding.group.rank() == 0:
+        warnings.warn(f"checkpoint {folder}: it lacks {_some(plan.missing)}, which keep their values; the model lacks {_some(plan.unexpected)}", stacklevel=3)
     return own["step"]
 
 
@@ -163,10 +166,11 @@ def _entry_of(sharding, parameter: torch.Tensor) -> Entry:
 # ---- Loading ----
 
 class _Plan:
-    """Memory for the values read, by their names in the checkpoint; the model is not changed before all are there."""
+    """Memory for the values read, by their names in the checkpoint; the model is not changed before all are there. What the checkpoint or the
+    model lacks is `missing` or `unexpected`, unless `strict`."""
 
-    def __init__(self, sharding, folder: str | os.PathLike, optimizer: torch.optim.Optimizer | None):
-        self._sharding, self._folder = sharding, folder
+    def __init__(self, sharding, folder: str | os.PathLike, optimizer: torch.optim.Optimizer | None, strict: bool):
+        self._sharding, self._folder, self._strict = sharding, folder, strict
         self._saved = _read_metadata(folder)
         self.targets: dict[str, Any] = {}
         self.types = {key: each.properties.dtype for key, each in self._saved.items() if hasattr(each, "properties")}
@@ -182,21 +186,25 @@ class _Plan:
     def _plan_model(self) -> None:
         entries = [entry for entry in self._sharding.entries if entry.count]
         buffers = self._sharding.values.kept_buffers()
-        prefix = "" if all(any(key in self._saved for key in entry.keys) for entry in entries) else "model."
-        missing = [entry.name for entry in entries if not any(prefix + key in self._saved for key in entry.keys)]
-        missing += [name for name in buffers if prefix + name not in self._saved]
+        found = {prefix: [entry for entry in entries if any(prefix + key in self._saved for key in entry.keys)] for prefix in ("model.", "")}
+        prefix = max(found, key=lambda each: len(found[each]))
+        self.missing = [entry.name for entry in entries if entry not in found[prefix]]
+        self.missing += [name for name in buffers if prefix + name not in self._saved]
         known = {prefix + name for name in (*buffers, *(key for entry in self._sharding.entries for key in entry.keys))}
-        unexpected = [key for key in self._saved if key.startswith(prefix) and key not in known and key != _OWN and not key.startswith("optim.")]
-        if missing or unexpected:
-            raise RuntimeError(f"it is of another model: missing {_some(missing)}, unexpected {_some(unexpected)}")
-        for entry in entries:
+        self.unexpected = [key for key in self._saved if key.startswith(prefix) and key not in known and key != _OWN and not key.startswith("optim.")]
+        if self._strict and (self.missing or self.unexpected):
+            raise RuntimeError(f"it is of another model: missing {_some(self.missing)}, unexpected {_some(self.unexpected)}")
+        if entries and not found[prefix]:
+            raise RuntimeError(f"it has none of the model's parameters: missing {_some(self.missing)}, unexpected {_some(self.unexpected)}")
+        for entry in found[prefix]:
             key = next(prefix + key for key in entry.keys if prefix + key in self._saved)
             self._expect(key, entry.shape)
             first, count = self._sharding.part_of(entry)
-            self.targets[key] = Piece(torch.empty(count, dtype=entry.shard.dtype if entry.trainable else entry.dtype), entry.shape, first,
-                                      entry.trainable)
+            self.targets[key] = Piece(torch.empty(count, dtype=self._type_of(key)), entry.shape, first, entry.trainable)
             self._entries[entry] = key
         for name, buffer in buffers.items():
+            if prefix + name not in self._saved:
+                continue
             self._expect(prefix + name, buffer.shape)
             self.targets[prefix + name] = torch.empty_like(buffer, device="cpu")
             self._buffers[name] = prefix + name
@@ -205,6 +213,13 @@ class _Plan:
         size = getattr(self._saved[key], "size", None)
         if size != shape:
             raise RuntimeError(f"{key} has {'no shape' if size is None else f'shape {tuple(size)}'} there, and shape {tuple(shape)} in the model")
+
+    def _type_of(self, key: str) -> torch.dtype:
+        """As saved: the digest is of these values."""
+        dtype = self.types.get(key)
+        if dtype is None or not dtype.is_floating_point:
+            raise RuntimeError(f"{key} has {dtype or 'no type'} there: expected a floating-point type")
+        return dtype
 
     def _plan_optimizer(self) -> None:
         by_name = {entry.name: entry for entry in self._sharding.entries}
@@ -216,6 +231,8 @@ class _Plan:
             elif key.startswith("optim.state."):
                 name, _, what = key.removeprefix("optim.state.").rpartition(".")
                 if name not in by_name or not by_name[name].trainable:
+                    if not self._strict:
+                        continue
                     raise RuntimeError(f"it has state of an optimizer for {name}, and the model has no trainable parameter of that name")
                 if by_name[name].count:
                     self.targets[key] = self._target_of_state(by_name[name], key)
@@ -241,14 +258,16 @@ class _Plan:
         for group in optimizer.param_groups:
             names = [_entry_of(self._sharding, parameter).name for parameter in group["params"]]
             unknown = [name for name in names if name not in number_of]
-            if unknown:
+            if not self._strict:
+                names = [name for name in names if name in number_of]
+            elif unknown:
                 raise RuntimeError(f"the optimizer had no parameter {unknown[0]} when it was saved")
             if len({number_of[name] for name in names}) > 1:
                 raise RuntimeError(f"the parameters of a group, {_some(names)}, were in several groups of the optimizer when it was saved")
             options = saved[number_of[names[0]]] if names else {}
             # A newer torch may have an additional option; another optimizer lacks some and has different ones.
             missing, unknown = sorted(options.keys() - group.keys()), sorted(group.keys() - options.keys() - {"params"})
-            if missing and unknown:
+            if missing and unknown:  # also if not strict
                 raise RuntimeError(f"it was saved of another optimizer: {type(optimizer).__name__} has no {missing[0]}, and there is no {unknown[0]}")
             found.append(options)
         return found
@@ -271,7 +290,10 @@ class _Plan:
                 if isinstance(value, Piece) else value
         packed = optimizer.state_dict()
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        packed["state"] = {number: state[parameter.entry] for number, parameter in enumerate(parameters) if parameter.entry in state}
+        loaded = {number: state[parameter.entry] for number, parameter in enumerate(parameters) if parameter.entry in state}
+        kept = {number: packed["state"][number] for number, parameter in enumerate(parameters)
+                if parameter.entry not in self._entries and number in packed["state"]}
+        packed["state"] = {**kept, **loaded}
         packed["param_groups"] = [{**group, **options} for group, options in zip(packed["param_groups"], groups)]
         optimizer.load_state_dict(packed)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import re
 import weakref
-from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
 
 from ... import _capi, _interrupt
@@ -54,7 +52,9 @@ class Param(ctypes.Structure):
 
 class Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("strategy", c_int), ("memoryLimit", c_uint64), ("bucketBytes", c_size_t),
-                ("average", c_int), ("stateValues", c_int), ("microSteps", c_int), ("units", POINTER(c_int)), ("gradsInFloat32", c_int)]
+                ("average", c_int), ("stateValues", c_int), ("microSteps", c_int), ("units", POINTER(c_int)), ("gradsInFloat32", c_int),
+                ("names", POINTER(c_char_p)), ("gatherType", c_int),
+                ("gradBuffers", c_int)]
 
 
 class Info(ctypes.Structure):
@@ -90,6 +90,7 @@ _SIGNATURES = {
     "horingParoGetUsage": (_P, POINTER(Usage)),
     "horingParoSetParam": (_P, c_size_t, _P, c_size_t, c_int),
     "horingParoGatherParams": _BUCKET,
+    "horingParoGatherMasters": _BUCKET,
     "horingParoGetParam": (_P, c_size_t, POINTER(_P)),
     "horingParoReleaseParams": _BUCKET,
     "horingParoReduceGradsOf": (_P, c_int, POINTER(_P), c_size_t),
@@ -102,13 +103,9 @@ _functions = {name: _capi._bind(name, arguments) for name, arguments in _SIGNATU
 _last_error = _capi._bind("horingParoGetLastError", (), c_char_p)
 
 
-def _check(code: int, comm: int | None = None, names: Sequence[str] = ()) -> None:
+def _check(code: int, comm: int | None = None) -> None:
     if code:
-        text = _last_error().decode(errors="replace")
-        number = re.search(r"parameter (\d+)", text)
-        if number and int(number[1]) < len(names):
-            text += f" (parameter {number[1]} is {names[int(number[1])]})"
-        raise failure(code, text, _capi.failed_rank(comm))
+        raise failure(code, _last_error().decode(errors="replace"), _capi.failed_rank(comm))
 
 
 def strategy_info(strategy: int) -> StrategyInfo:
@@ -148,11 +145,13 @@ class Client:
     """One rank's part of a sharded model. `lane` owns the communicator. Ends with its last reference."""
 
     def __init__(self, lane, strategy: int, params: list[tuple[int, int, bool]], units: list[int], names: list[str],
-                 bucket_bytes: int, grads_in_float32: bool):
-        self._lane, self._names, self._handle, self._pid = lane, names, _P(), os.getpid()
+                 bucket_bytes: int, grads_in_float32: bool, gather_type: int,
+                 grad_buffers: int):
+        self._lane, self._handle, self._pid = lane, _P(), os.getpid()
         array = (Param * len(params))(*(Param(count, dtype, trainable) for count, dtype, trainable in params))
         numbers = (c_int * len(units))(*units)
-        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32)
+        texts = (c_char_p * len(names))(*(name.encode(errors="backslashreplace") for name in names))
+        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32, texts, gather_type, grad_buffers)
         self._call("horingParoCreate", lane.comm, config, array, len(params), handle=ctypes.byref(self._handle))
         _open.add(self)
 
@@ -160,7 +159,7 @@ class Client:
         """The call waits for other ranks, and is open to Ctrl-C meanwhile."""
         code = _interrupt.run((self._lane,), _functions[name], handle or self._handle, *arguments)
         if code:
-            _check(code, self._lane.comm, self._names)
+            _check(code, self._lane.comm)
 
     def _ask(self, name: str, answer, *arguments):
         self._call(name, *arguments, ctypes.byref(answer))
@@ -180,6 +179,9 @@ class Client:
 
     def gather(self, bucket: int) -> None:
         self._call("horingParoGatherParams", bucket)
+
+    def gather_masters(self, bucket: int) -> None:
+        self._call("horingParoGatherMasters", bucket)
 
     def param(self, param: int) -> int:
         return self._ask("horingParoGetParam", _P(), param).value or 0

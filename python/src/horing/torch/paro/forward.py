@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import nn
 from torch.autograd.graph import register_multi_grad_hook
+from torch.utils._pytree import tree_map
 
 from .gathering import Gathering, in_backward
 from .layout import Entry, Unit
@@ -129,6 +130,14 @@ class Forward:
                 module.__dict__.pop(attribute, None)
         unit.views.clear()
         return changed
+
+
+def cast_inputs(module: nn.Module, dtype: torch.dtype) -> None:
+    """From now on calls of the module get their floating-point tensors in `dtype`, as those of FSDP2 with a param_dtype do."""
+    def cast(value):
+        return value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    module.register_forward_pre_hook(lambda _, args, kwargs: tree_map(cast, (args, kwargs)), prepend=True, with_kwargs=True)
 
 
 def _tensors_in(value) -> Iterator[torch.Tensor]:

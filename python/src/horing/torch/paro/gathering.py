@@ -77,8 +77,21 @@ class Gathering:
 
     def view(self, entry: Entry) -> torch.Tensor:
         """The parameter in the memory of its bucket. Not a view for autograd, which would complain about changes before we can."""
-        flat = tensor_on(entry.bucket.lease, entry.dtype, entry.offset, entry.count)
-        return torch.empty(0, dtype=entry.dtype).set_(flat.untyped_storage(), 0, entry.shape)
+        flat = tensor_on(entry.bucket.lease, entry.wire_dtype, entry.offset, entry.count)
+        return torch.empty(0, dtype=entry.wire_dtype).set_(flat.untyped_storage(), 0, entry.shape)
+
+    def masters(self, bucket: Bucket) -> dict[Entry, torch.Tensor]:
+        """Copies of its parameters in their own type, which is wider than the one in which they are gathered for use."""
+        if not self.release_bucket(bucket):
+            raise RuntimeError(f"parameter {bucket.entries[0].name}, or another of its bucket, is in use: its whole value can be read after the forward pass")
+        self._before_gather()
+        self._client.gather_masters(bucket.number)
+        self.note(2 * bucket.number)
+        dtype = bucket.entries[0].dtype
+        memory = memory_at(self._client.param(bucket.entries[0].index), max(1, bucket.count * dtype.itemsize), self._client)
+        values = {entry: tensor_on(memory, dtype, entry.offset, entry.count).view(entry.shape).clone() for entry in bucket.entries}
+        self._client.release(bucket.number)
+        return values
 
     # ---- Releasing ----
 

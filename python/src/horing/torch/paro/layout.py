@@ -18,10 +18,12 @@ WIRE_TYPES = {torch.float16: DType.float16, torch.bfloat16: DType.bfloat16, torc
 class Entry:
     """A parameter of the model. `places` are the modules and attributes that have it: several where it is tied."""
 
-    def __init__(self, index: int, name: str, given: nn.Parameter, reduce_dtype: torch.dtype | None):
+    def __init__(self, index: int, name: str, given: nn.Parameter, reduce_dtype: torch.dtype | None, gather_dtype: torch.dtype | None = None):
         self.index, self.name, self.given = index, name, given
         self.shape, self.dtype, self.count, self.trainable = given.shape, given.dtype, given.numel(), given.requires_grad
-        self.grad_dtype = reduce_dtype if reduce_dtype and self.dtype.itemsize < reduce_dtype.itemsize else self.dtype
+        self.wire_dtype = gather_dtype or self.dtype  # in which it is gathered
+        self.state_dtype = torch.float64 if self.dtype == torch.float64 else torch.float32
+        self.grad_dtype = reduce_dtype if reduce_dtype and self.wire_dtype.itemsize < reduce_dtype.itemsize else self.wire_dtype
         self.places: list[tuple[nn.Module, str]] = []
         self.keys: list[str] = []  # its names in a state_dict
         self.has_values = False  # not, if the model was made on the meta device, until it is given some
@@ -31,15 +33,15 @@ class Entry:
         self.leaf: torch.Tensor | None = None  # represents the parameter in the graph, without memory
         self.first = 0  # of the shard, in the parameter, in elements
         self.shard: nn.Parameter | None = None  # the tensor that model.parameters() yields
-        self.wire_type = WIRE_TYPES[given.dtype]
+        self.own_type = WIRE_TYPES[given.dtype]
 
 
 class Bucket:
     """A vector of the C client. `lease` is the memory in which it is gathered, while it is."""
 
     def __init__(self, number: int, unit: Unit, first: Entry):
-        self.number, self.unit, self.dtype, self.trainable = number, unit, first.dtype, first.trainable
-        self.grad_dtype = first.grad_dtype
+        self.number, self.unit, self.dtype, self.trainable = number, unit, first.wire_dtype, first.trainable
+        self.grad_dtype, self.state_dtype = first.grad_dtype, first.state_dtype
         self.entries: list[Entry] = []
         self.count = 0
         self.is_gathered = False
@@ -52,10 +54,10 @@ class Bucket:
 
 
 class Unit:
-    """Modules whose parameters are gathered together. `depth` counts their nested calls."""
+    """Modules whose parameters are gathered together: `module` and its parts. `depth` counts their nested calls."""
 
-    def __init__(self, number: int, name: str):
-        self.number, self.name = number, name
+    def __init__(self, number: int, name: str, module: nn.Module | None = None):
+        self.number, self.name, self.module = number, name, module
         self.entries: list[Entry] = []
         self.buckets: list[Bucket] = []
         self.recurrent: list[nn.RNNBase] = []
@@ -83,7 +85,7 @@ def tensor_on(memory: ctypes.Array | None, dtype: torch.dtype, first: int, count
     return torch.frombuffer(memory, dtype=dtype, count=count, offset=first * dtype.itemsize)
 
 
-def find_entries(model: nn.Module, reduce_dtype: torch.dtype | None) -> list[Entry]:
+def find_entries(model: nn.Module, reduce_dtype: torch.dtype | None, gather_dtype: torch.dtype | None = None) -> list[Entry]:
     found: dict[nn.Parameter, Entry] = {}
     for module_name, module in model.named_modules():
         for attribute, parameter in module._parameters.items():
@@ -91,13 +93,13 @@ def find_entries(model: nn.Module, reduce_dtype: torch.dtype | None) -> list[Ent
                 continue
             name = f"{module_name}.{attribute}" if module_name else attribute
             if parameter not in found:
-                found[parameter] = Entry(len(found), name, _checked(name, parameter), reduce_dtype)
+                found[parameter] = Entry(len(found), name, _checked(name, parameter, gather_dtype), reduce_dtype, gather_dtype)
             found[parameter].places.append((module, attribute))
             found[parameter].keys.append(name)
     return list(found.values())
 
 
-def _checked(name: str, parameter: nn.Parameter) -> nn.Parameter:
+def _checked(name: str, parameter: nn.Parameter, gather_dtype: torch.dtype | None) -> nn.Parameter:
     if isinstance(parameter, nn.parameter.UninitializedTensorMixin):
         raise TypeError(f"parameter {name} has no size yet: run the model once, then shard it")
     if parameter.device.type not in ("cpu", "meta"):
@@ -105,6 +107,8 @@ def _checked(name: str, parameter: nn.Parameter) -> nn.Parameter:
     if parameter.dtype not in WIRE_TYPES or parameter.layout is not torch.strided:
         raise TypeError(f"parameter {name} has {parameter.dtype}, {parameter.layout}: expected a dense tensor of float16, bfloat16, "
                         "float32 or float64")
+    if gather_dtype not in (None, parameter.dtype) and parameter.dtype.itemsize <= gather_dtype.itemsize:
+        raise TypeError(f"parameter {name} has {parameter.dtype}: expected gather_dtype, {gather_dtype}, or a wider type")
     if type(parameter) is not nn.Parameter:
         raise TypeError(f"parameter {name} is a {type(parameter).__name__}: expected a plain nn.Parameter")
     return parameter
@@ -142,12 +146,12 @@ def _blocks(module: nn.Module, limit: float) -> list[nn.Module]:
 
 def assign_units(model: nn.Module, entries: list[Entry], chosen: dict[nn.Module, str]) -> tuple[list[Unit], dict[nn.Module, set[Unit]]]:
     """The units, the root first, and for each module the units that a call of it needs."""
-    root = Unit(0, "(root)")
+    root = Unit(0, "(root)", model)
     units, unit_of = [root], {}
     for module, name in chosen.items():
         if module in unit_of:
             continue  # part of an outer one
-        units.append(Unit(len(units), name))
+        units.append(Unit(len(units), name, module))
         for part in module.modules():
             unit_of.setdefault(part, units[-1])
     owners: dict[nn.Module, set[Unit]] = {}

@@ -22,7 +22,7 @@ _BUCKET_BYTES = 32 << 20
 
 def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None = None, *, group: dist.ProcessGroup | None = None,
           micro_steps: int = 1, optimizer_values: int = 2, units: Iterable | None = None, bucket_bytes: int = _BUCKET_BYTES,
-          reduce_dtype: torch.dtype | None = None) -> Any:
+          reduce_dtype: torch.dtype | None = None, gather_dtype: torch.dtype | None = None, grad_buffers: int = 2) -> Any:
     """Shards the model's parameters, gradients and optimizer state over the ranks of `group`, and returns the model. Collective.
 
     `strategy`: one of the fourteen ("IIG"), an alias ("ZeRO-3"), or "auto": among the strategies that fit into `memory` ("40GiB", of each rank,
@@ -34,6 +34,11 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
     it; what they do not have is gathered with the model. By default the blocks of the model: elements of lists and sequences.
     `reduce_dtype`: torch.float32 to reduce the gradients of half-precision parameters in float32, and to add them up over backward passes
     in it, as MixedPrecisionPolicy(reduce_dtype=) of FSDP2 does; None: in the parameters' own types, with half the bytes.
+    `gather_dtype`: torch.bfloat16 or torch.float16 for parameters, of that or a wider type, that are gathered and computed with in it, while
+    optimizers and checkpoints have them in their own, as with MixedPrecisionPolicy(param_dtype=) of FSDP2: calls of the model and of units get
+    floating-point inputs in it, gradients have it unless there is a `reduce_dtype`, and buffers stay as they are.
+    `grad_buffers`: how many buckets of gradients may be on their way before the backward pass waits for the first: more than 2 are of use
+    where a long bucket is reduced before several short ones, and take memory of the longest bucket each.
     Ranks begin with the parameters and buffers of rank 0. Those that rank 0 has on the meta device have no values until they are
     initialised in whole_parameters(), or loaded. Optimizers are made afterwards.
     """
@@ -41,6 +46,8 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
         raise RuntimeError(f"PaRO needs torch 2.8 or newer: {torch.__version__} does not show autograd's hooks for saved tensors")
     if reduce_dtype not in (None, torch.float32):
         raise ValueError(f"reduce_dtype is {reduce_dtype}: expected torch.float32, or None for the parameters' own types")
+    if gather_dtype not in (None, torch.bfloat16, torch.float16, torch.float32):
+        raise ValueError(f"gather_dtype is {gather_dtype}: expected torch.bfloat16, torch.float16 or torch.float32, or None for the parameters' own types")
     if isinstance(model, ShardedModule):
         raise ValueError("the model is sharded already")
     if not isinstance(strategy, str):
@@ -50,7 +57,7 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
     for name, part in model.named_modules():
         if isinstance(part, ShardedModule):
             raise ValueError(f"{name}, a part of the model, is sharded already: shard the whole model, with units=")
-    made = Sharding(model, strategy, memory, group, micro_steps, optimizer_values, units, bucket_bytes, reduce_dtype)
+    made = Sharding(model, strategy, memory, group, micro_steps, optimizer_values, units, bucket_bytes, reduce_dtype, gather_dtype, grad_buffers)
     model.__class__ = type(type(model).__name__, (ShardedModule, type(model)), {"__module__": type(model).__module__})
     object.__setattr__(model, "_paro", made)
     return model
@@ -69,9 +76,10 @@ class ShardedModule(nn.Module):
         """Scales the gradients so that their norm, over all ranks, is at most `max_norm`; the norm before that. Collective."""
         return self._paro.gradients.clip(float(max_norm), float(norm_type))
 
-    def summary(self) -> str:
-        """The layout, its cost and the reasons, as text. Local."""
-        return summary(self._paro)
+    def summary(self, svg: str | os.PathLike | None = None) -> str:
+        """The layout, its cost and the reasons, as text. `svg`: a file to which a picture is drawn: which part of parameters, gradients and optimizer
+        state each rank keeps, and this rank's memory by unit. Local: call it with a file on one rank."""
+        return summary(self._paro, svg)
 
     def usage(self) -> Usage:
         """Memory that this rank holds for the model, and what it has sent, as counted until now. Local."""
@@ -134,11 +142,14 @@ class ShardedModule(nn.Module):
             return self._paro.saver.start(folder, optimizer, step)
         return checkpoint.save(self._paro, folder, optimizer, step)
 
-    def load_checkpoint(self, folder: str | os.PathLike, optimizer: torch.optim.Optimizer | None = None) -> int:
+    def load_checkpoint(self, folder: str | os.PathLike, optimizer: torch.optim.Optimizer | None = None, *, strict: bool = True) -> int:
         """The step of a checkpoint that save_checkpoint() or FSDP2 wrote (0 if that had none), with any strategy on any number of ranks.
         Collective. Each rank reads its shards, into separate memory: nothing is changed before all is read and, for checkpoints of
-        PaRO, verified. Accumulated gradients are dropped. Errors are raised on all ranks."""
-        return checkpoint.load(self._paro, folder, optimizer)
+        PaRO, verified. Values of other floating-point types are converted. Accumulated gradients are dropped. Errors are raised on all ranks.
+
+        `strict=False`, as with load_state_dict: what the checkpoint lacks keeps its values, and its state in the optimizer; what the model lacks
+        is left out. A warning on the group's rank 0 names both."""
+        return checkpoint.load(self._paro, folder, optimizer, strict)
 
     # ---- Shards ----
 

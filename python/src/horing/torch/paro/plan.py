@@ -97,7 +97,8 @@ def time_of(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int) -> Cost:
+def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int,
+            grad_buffers: int = 2) -> Cost:
     row = c.strategy_info(strategy)
     kept = most_kept = slow = fast = 0
     sizes = (c.c_int * len(shape.sizes))(*shape.sizes)
@@ -106,12 +107,19 @@ def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, op
     entries = [entry for unit in units for entry in unit.entries]
     for dtype in dict.fromkeys(entry.dtype for entry in entries):  # in the same order on all ranks, so that they choose the same strategy
         same = [entry for entry in entries if entry.dtype == dtype]
-        width = dtype.itemsize
-        state_bytes = optimizer_values * max(4, width) + (4 if width < 4 else 0)
-        model = c.Model(len(sizes), shape.sizes[0], sum(entry.count for entry in same),
-                        sum(entry.count for entry in same if entry.trainable), micro_steps, width, state_bytes, same[0].grad_dtype.itemsize,
-                        None if shape.is_grid else sizes, shape.group, shape.local)
-        cost = c.estimate(strategy, model)
+        width, state_width = same[0].wire_dtype.itemsize, same[0].state_dtype.itemsize
+        state_bytes = (optimizer_values + (width < state_width)) * state_width
+        count, trainable = sum(entry.count for entry in same), sum(entry.count for entry in same if entry.trainable)
+
+        def estimate_of(count: int, trainable: int, state_bytes: int) -> c.Estimate:
+            return c.estimate(strategy, c.Model(len(sizes), shape.sizes[0], count, trainable, micro_steps, width, state_bytes, same[0].grad_dtype.itemsize,
+                                                None if shape.is_grid else sizes, shape.group, shape.local))
+
+        cost = estimate_of(count, trainable, state_bytes)
+        if count > trainable and width < dtype.itemsize:  # frozen ones have masters, too, which are kept as state is
+            masters, none = (estimate_of(count - trainable, count - trainable, each) for each in (dtype.itemsize, 0))
+            kept += masters.memoryBytes - none.memoryBytes
+            most_kept += masters.largestMemoryBytes - none.largestMemoryBytes
         estimates.append((cost, sum(-(-sum(entry.count * width for entry in unit.entries if entry.dtype == dtype) // bucket_bytes) for unit in units) or 1))
         kept, most_kept = kept + cost.memoryBytes, most_kept + cost.largestMemoryBytes
         slow, fast = slow + cost.slowBytes, fast + cost.fastBytes
@@ -120,18 +128,18 @@ def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, op
             sums[0] += each.slowBytes
             sums[1] += each.fastBytes
     return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept, most_kept,
-                0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(row, shape, units), slow, fast,
+                0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(row, shape, units, grad_buffers), slow, fast,
                 tuple((*key, *sums) for key, sums in operations.items()), tuple(estimates))
 
 
 def _most_gathered(units: list[Unit]) -> int:
     """The root, the unit in use, its predecessor and its successor."""
-    sizes = [sum(entry.count * entry.dtype.itemsize for entry in unit.entries) for unit in units]
+    sizes = [sum(entry.count * entry.wire_dtype.itemsize for entry in unit.entries) for unit in units]
     return sizes[0] + sum(sorted(sizes[1:], reverse=True)[:3])
 
 
-def _grad_buffers(row: c.StrategyInfo, shape: Shape, units: list[Unit]) -> int:
-    """Two of the longest bucket, where buckets end with units. None where gradients stay whole, and no groups of different sizes exchange them."""
+def _grad_buffers(row: c.StrategyInfo, shape: Shape, units: list[Unit], most: int) -> int:
+    """`most` of the longest bucket, where buckets end with units. None where gradients stay whole, and no groups of different sizes exchange them."""
     if row.grads == c.WHOLE and (shape.is_grid or row.state != c.BY_GROUP):
         return 0
     sizes: dict[tuple, int] = {}
@@ -140,7 +148,7 @@ def _grad_buffers(row: c.StrategyInfo, shape: Shape, units: list[Unit]) -> int:
             if entry.trainable:
                 key = (unit.number, entry.dtype)
                 sizes[key] = sizes.get(key, 0) + entry.count * entry.grad_dtype.itemsize
-    return min(2, len(sizes)) * max(sizes.values(), default=0)
+    return min(most, len(sizes)) * max(sizes.values(), default=0)
 
 
 def fitting(name: str, memory: int | None, costs: list[Cost]) -> list[Cost]:
@@ -156,8 +164,8 @@ def fitting(name: str, memory: int | None, costs: list[Cost]) -> list[Cost]:
 
 
 def longest_vector(units: list[Unit], bucket_bytes: int) -> int:
-    longest = max((entry.count * entry.dtype.itemsize for unit in units for entry in unit.entries), default=0)
-    units_bytes = (sum(entry.count * entry.dtype.itemsize for entry in unit.entries) for unit in units)
+    longest = max((entry.count * entry.wire_dtype.itemsize for unit in units for entry in unit.entries), default=0)
+    units_bytes = (sum(entry.count * entry.wire_dtype.itemsize for entry in unit.entries) for unit in units)
     return max(longest, min(bucket_bytes, max(units_bytes, default=0)))
 
 

@@ -12,34 +12,33 @@ from ... import _capi
 from ..process_group import ProcessGroupHoring
 from . import client as c
 from .checkpoint import Saver
-from .forward import Forward
+from .forward import Forward, cast_inputs
 from .gathering import Gathering
 from .gradients import Gradients
-from .layout import Bucket, Entry, assign_units, choose_units, find_entries, memory_at, tensor_on
+from .layout import WIRE_TYPES, Bucket, Entry, assign_units, choose_units, find_entries, memory_at, tensor_on
 from .plan import Shape, best_of, cost_of, longest_vector, parse_bytes, fitting
 from .saved import SavedTensors
 from .shards import ORIGINAL, ShardParameter, shape_of
 from .values import Values
-
-_STATE_TYPES = {torch.float64: torch.float64}  # of other types: float32
 
 
 class Sharding:
     """Of `model` over the ranks of `group`. Collective."""
 
     def __init__(self, model: nn.Module, strategy: str, memory: float | str | None, group: dist.ProcessGroup | None, micro_steps: int,
-                 optimizer_values: int, units: Iterable | None, bucket_bytes: int, reduce_dtype: torch.dtype | None):
+                 optimizer_values: int, units: Iterable | None, bucket_bytes: int, reduce_dtype: torch.dtype | None,
+                 gather_dtype: torch.dtype | None, grad_buffers: int):
         group = dist.group.WORLD if group is None else group
         if not isinstance(group, ProcessGroupHoring):
             raise TypeError('paro.shard needs a group of the backend horing: init_process_group("horing"), or group=')
         self.given_group = group
         self.memory_limit, self.micro_steps, self.optimizer_values = parse_bytes(memory), micro_steps, optimizer_values
-        self.entries = find_entries(model, reduce_dtype)
+        self.entries = find_entries(model, reduce_dtype, gather_dtype)
         self.units, needs = assign_units(model, self.entries, choose_units(model, units))
         everyone = list(range(group.size()))
         self._data, self.group = (group.split_group(everyone, group_desc=f"PaRO {each}") for each in ("data", "agreements"))
         self.shape, numbers = _shape_of(self._data)
-        self.costs = [cost_of(number, self.shape, self.units, micro_steps, optimizer_values, bucket_bytes) for number in c.STRATEGIES]
+        self.costs = [cost_of(number, self.shape, self.units, micro_steps, optimizer_values, bucket_bytes, grad_buffers) for number in c.STRATEGIES]
         fit = fitting(strategy, self.memory_limit, self.costs)
         if len(fit) > 1:
             rates = c.measure(self._data._lane, longest_vector(self.units, bucket_bytes))
@@ -47,8 +46,9 @@ class Sharding:
                 cost.take_time(rates)
         self.was_asked_for = c.find_strategy(strategy) >= 0
         self.cost, self.runner_up = best_of(fit)
-        self.client = c.Client(self._data._lane, self.cost.strategy, [(each.count, each.wire_type, each.trainable) for each in self.entries],
-                               [each.unit.number for each in self.entries], [each.name for each in self.entries], bucket_bytes, reduce_dtype is not None)
+        self.client = c.Client(self._data._lane, self.cost.strategy, [(each.count, each.own_type, each.trainable) for each in self.entries],
+                               [each.unit.number for each in self.entries], [each.name for each in self.entries], bucket_bytes, reduce_dtype is not None,
+                               WIRE_TYPES[gather_dtype] if gather_dtype else 0, grad_buffers)
         self.buckets = self._lay_out()
         self.values = Values(self, model)
         self.saver = Saver(self)
@@ -63,6 +63,9 @@ class Sharding:
         for entry in self.entries:
             entry.shard.owner = self.gradients
         Forward(self.gathering, SavedTensors(self.gathering, self.gradients.begin_pass), needs, self.values.check, self.gradients.end_unit)
+        if gather_dtype is not None:
+            for unit in self.units:
+                cast_inputs(unit.module, gather_dtype)
 
     def _lay_out(self) -> list[Bucket]:
         buckets: dict[int, Bucket] = {}
@@ -80,23 +83,22 @@ class Sharding:
     def _replace(self) -> None:
         """The model's parameters become shards on the client's masters; the memory of the given ones goes."""
         masters = {bucket: self.client.master(bucket.number) for bucket in self.buckets if bucket.trainable}
-        memories = {bucket: memory_at(master.master, master.count * _state_type(bucket.dtype).itemsize, self.client)
+        memories = {bucket: memory_at(master.master, master.count * bucket.state_dtype.itemsize, self.client)
                     for bucket, master in masters.items() if master.count}
         for entry in self.entries:
             first = count = 0
-            dtype = _state_type(entry.dtype)
             if entry.trainable:
                 master = masters[entry.bucket]
                 begin = max(entry.offset, master.first)
                 count = max(0, min(entry.offset + entry.count, master.first + master.count) - begin)
                 first, entry.first = begin - master.first, begin - entry.offset
-            values = tensor_on(memories.get(entry.bucket), dtype, first, count).view(shape_of(count, len(entry.shape)))
+            values = tensor_on(memories.get(entry.bucket), entry.state_dtype, first, count).view(shape_of(count, len(entry.shape)))
             entry.shard = ShardParameter(values, requires_grad=entry.trainable)
             entry.shard.entry = entry
             for module, attribute in entry.places:
                 module._parameters[attribute] = entry.shard
             if entry.trainable:
-                entry.leaf = torch.zeros((), dtype=entry.dtype).expand(entry.shape).requires_grad_()
+                entry.leaf = torch.zeros((), dtype=entry.wire_dtype).expand(entry.shape).requires_grad_()
             setattr(entry.given, ORIGINAL, entry.name)
             if not entry.given.is_meta:
                 entry.given.data = torch.empty(0, dtype=entry.dtype)
@@ -113,10 +115,6 @@ class Sharding:
         """The settings on which sharded values depend."""
         return {"strategy": self.cost.name, "groups": list(self.shape.sizes), "rank": self.group.rank(),
                 "elements": {entry.name: entry.shard.numel() for entry in self.entries if entry.trainable}}
-
-
-def _state_type(dtype: torch.dtype) -> torch.dtype:
-    return _STATE_TYPES.get(dtype, torch.float32)
 
 
 def _shape_of(group: ProcessGroupHoring) -> tuple[Shape, list[int]]:

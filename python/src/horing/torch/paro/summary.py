@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import NamedTuple
 
 from . import client as c
+from .drawing import draw
 from .plan import Cost, text_of, time_of
 
 
@@ -23,7 +26,9 @@ def usage(sharding) -> Usage:
     return Usage(counted.stateBytes, counted.gatheredBytes, counted.gradBufferBytes, counted.slowBytes, counted.fastBytes)
 
 
-def summary(sharding) -> str:
+def summary(sharding, svg: str | os.PathLike | None) -> str:
+    if svg is not None:
+        Path(svg).write_text(draw(sharding), encoding="utf-8")
     cost: Cost = sharding.cost
     shape, used = sharding.shape, usage(sharding)
     count = sum(entry.count for entry in sharding.entries)
@@ -32,6 +37,7 @@ def summary(sharding) -> str:
     lines = [f"PaRO {name}: {count:,} parameters, {trainable:,} of them trainable, on {shape.ranks} ranks in {shape}",
              "", "where"]
     lines += [f"  {what:<16}{where}" for what, where in cost.where().items()]
+    lines += [f"  {'types':<16}{each}" for each in sorted({_types_of(bucket) for bucket in sharding.buckets})]
     lines += ["", "memory of a rank      expected, now"]
     lines += [f"  {what:<20}{text_of(expected)}, {text_of(now)}" for what, expected, now in (
         ("kept", cost.kept, used.kept + _optimizer_bytes(sharding)), ("gathered for use", cost.gathered, used.gathered),
@@ -51,8 +57,14 @@ def _optimizer_bytes(sharding) -> int:
     return sharding.optimizer_values * sum(entry.shard.numel() * entry.shard.element_size() for entry in sharding.entries)
 
 
+def _types_of(bucket) -> str:
+    name = {dtype: str(dtype).removeprefix("torch.") for dtype in (bucket.entries[0].dtype, bucket.dtype, bucket.grad_dtype, bucket.state_dtype)}
+    what = f"{name[bucket.entries[0].dtype]} parameters, gathered in {name[bucket.dtype]}"
+    return what + (f", gradients in {name[bucket.grad_dtype]}, optimized in {name[bucket.state_dtype]}" if bucket.trainable else ", frozen")
+
+
 def _unit_line(unit) -> str:
-    size = sum(entry.count * entry.dtype.itemsize for entry in unit.entries)
+    size = sum(entry.count * entry.wire_dtype.itemsize for entry in unit.entries)
     frozen = sum(not entry.trainable for entry in unit.entries)
     return (f"  {unit.name}: {len(unit.entries)} parameters" + (f", {frozen} frozen" if frozen else "")
             + f", {text_of(size)} in {len(unit.buckets)} bucket{'s'[:len(unit.buckets) != 1]}")

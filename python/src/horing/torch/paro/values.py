@@ -62,11 +62,15 @@ class Values:
         values, gathering = {}, self._sharding.gathering
         for unit in self._sharding.units:
             wanted = [entry for entry in unit.entries if entry in entries]
-            if wanted:
+            exact = [entry for entry in wanted if entry.wire_dtype == entry.dtype]
+            if exact:
                 gathering.use(unit)
-                values.update({entry: gathering.view(entry).clone() for entry in wanted})
+                values.update({entry: gathering.view(entry).clone() for entry in exact})
                 if unit.depth == 0:
                     gathering.release(unit)
+            for bucket in unit.buckets:
+                if any(entry in wanted for entry in bucket.entries) and bucket.dtype != bucket.entries[0].dtype:
+                    values.update({entry: value for entry, value in gathering.masters(bucket).items() if entry in wanted})
         return values
 
     def write(self, values: dict[Entry, torch.Tensor]) -> None:
@@ -104,7 +108,7 @@ class Values:
     def _keep(self, values: dict[Entry, torch.Tensor]) -> None:
         for entry, value in values.items():
             value = value.detach().to(dtype=entry.dtype).contiguous()
-            self._sharding.client.set_param(entry.index, value.data_ptr(), entry.count, entry.wire_type)
+            self._sharding.client.set_param(entry.index, value.data_ptr(), entry.count, entry.own_type)
             entry.has_values = True
 
     def _take(self, values: dict[Entry, torch.Tensor]) -> None:
