@@ -138,6 +138,7 @@ std::string reportToJson(const Report& report) {
                     {"collectives", collectivesJson(report.collectives)},
                     {"losses", lossesJson(report.losses)},
                     {"sunk", lossesJson(report.sunk)},
+                    {"expected_shares", report.figures.shares},
                     {"bytes_per_s", report.verdict.bytes_per_s},
                     {"latency_s", report.verdict.latency_s},
                     {"scatter", report.verdict.scatter},

@@ -46,8 +46,9 @@ class Sentences {
     return hostListOf(report_, uplink.nodes) +
            (uplink.rail < 0 ? "" : " on rail " + std::to_string(uplink.rail)) +
            (uplink.part == Part::kSends ? " send at " : " receive at ") + percent(uplink.factor) + " of " +
-           whoseRate(uplink.rail) + " (" + rateText(uplink.factor * of(uplink.rail).bytes_per_s) +
-           (uplink.at_once ? ") while several of them exchange data with the others at once" : ")") +
+           whoseRate(uplink.rail) +
+           (differ() ? "" : " (" + rateText(uplink.factor * of(uplink.rail).bytes_per_s) + ")") +
+           (uplink.at_once ? " while several of them exchange data with the others at once" : "") +
            ", but not among themselves: look at the uplink or switch that they share" +
            (2 * uplink.nodes.size() == report_.names.size() ? ", or at that of the others" : "");
   }
@@ -65,8 +66,16 @@ class Sentences {
   const Verdict& of(int rail) const {
     return rail < 0 ? report_.verdict : report_.rails[static_cast<size_t>(rail)].verdict;
   }
-  static const char* whoseRate(int rail) {
-    return rail < 0 ? "the cluster's rate" : "the cluster's rate on that rail";
+  bool differ() const { return !report_.figures.shares.empty(); }
+  std::string whoseRate(int rail) const {
+    return std::string(differ() ? "what is expected" : "the cluster's rate") +
+           (rail < 0 ? "" : " on that rail");
+  }
+  // Of the node, or of the path.
+  std::string rateOf(const Finding& finding) const {
+    const int to = finding.part == Part::kPath ? finding.to : finding.node;
+    return rateText(finding.factor * of(finding.rail).bytes_per_s *
+                    report_.figures.shareOf(finding.node, to));
   }
 
   std::string sentence(const Finding& finding, const Finding* receives) const {
@@ -92,7 +101,7 @@ class Sentences {
     };
     return name(finding.node, finding.rail) + " " + part(finding) +
            (receives ? " and " + part(*receives) : "") + " of " + whoseRate(finding.rail) + " (" +
-           rateText(finding.factor * of(finding.rail).bytes_per_s) +
+           rateOf(finding) +
            formatString("; seen with %d partners): look at its adapter, its cable and the switch's port",
                         finding.partners);
   }
@@ -118,7 +127,7 @@ class Sentences {
             : ", though both do better with others: look at the links and switches between them";
     if (finding.quantity == Quantity::kRate)
       return ends + ": " + percent(finding.factor) + " of " + whoseRate(finding.rail) + " (" +
-             rateText(finding.factor * of(finding.rail).bytes_per_s) + ")" + why;
+             rateOf(finding) + ")" + why;
     if (finding.quantity == Quantity::kLatency)
       return ends + formatString(": messages take %.1f times as long as elsewhere", finding.factor) + why;
     if (finding.quantity == Quantity::kLoss)
@@ -150,12 +159,13 @@ std::string figureLines(const Report& report) {
   for (const Sample& sample : report.figures.samples) measured.insert({sample.from, sample.to});
   const size_t nodes = report.names.size();
   std::string text = formatString(
-      "between nodes: median %s and %s, in %d rounds and %.1f s; %zu of %zu directions measured\n"
+      "between nodes: median %s%s and %s, in %d rounds and %.1f s; %zu of %zu directions measured\n"
       "  the rates of a direction scatter by %s; a node that is slower by less than %s cannot "
       "be detected\n",
-      rateText(verdict.bytes_per_s).c_str(), secondsText(verdict.latency_s).c_str(), report.rounds,
-      report.seconds, measured.size(), nodes * (nodes - 1), percent(verdict.scatter).c_str(),
-      percent(verdict.least_loss).c_str());
+      rateText(verdict.bytes_per_s).c_str(),
+      report.figures.shares.empty() ? "" : ", scaled to the fastest kind,",
+      secondsText(verdict.latency_s).c_str(), report.rounds, report.seconds, measured.size(),
+      nodes * (nodes - 1), percent(verdict.scatter).c_str(), percent(verdict.least_loss).c_str());
   for (size_t number = 0; number < report.rails.size(); ++number) {
     const RailReport& rail = report.rails[number];
     text += formatString("  rail %zu (%s) alone: ", number, rail.names.front().c_str());
@@ -201,8 +211,9 @@ std::string collectiveLines(const Report& report) {
   const std::string slow_names =
       hostListOf(report, {slow.begin(), slow.end()}) + (slow.size() == 1 ? " explains" : " explain");
   std::string text =
-      formatString("collectives of %s on rings of all %zu nodes, beside a simulation with the median rate:\n",
-                   sizeText(all.bytes).c_str(), report.names.size());
+      formatString("collectives of %s on rings of all %zu nodes, beside a simulation with the %s:\n",
+                   sizeText(all.bytes).c_str(), report.names.size(),
+                   report.figures.shares.empty() ? "median rate" : "expected rates");
   for (const CollectiveTime& time : all.times)
     if (time.expected_s > 0) text += collectiveLine(time, slow_names, hostListOf(report, bad));
   return text;
