@@ -414,6 +414,11 @@ void findWrongData(const Figures& figures, std::vector<Finding>& findings) {
     findings.push_back({Quantity::kData, Part::kPath, from, to, 1, 1, true});
 }
 
+void sortFindings(Verdict& verdict) {
+  std::ranges::stable_sort(verdict.findings, {},
+                           [](const Finding& one) { return std::tuple(one.node, one.quantity, one.part); });
+}
+
 }  // namespace
 
 bool anyUnconfirmed(const Verdict& verdict) {
@@ -445,6 +450,11 @@ void addRails(Verdict& verdict, const std::vector<Verdict>& rails) {
       verdict.uplinks.push_back(uplink);
     }
   }
+}
+
+void addFindings(Verdict& verdict, const std::vector<Finding>& findings) {
+  verdict.findings.insert(verdict.findings.end(), findings.begin(), findings.end());
+  sortFindings(verdict);
 }
 
 bool isOfRail(const Verdict& verdict, const Finding& finding) {
@@ -484,9 +494,7 @@ Verdict diagnose(const Figures& all) {
   }
   findLosses(figures, verdict.findings);
   findWrongData(all, verdict.findings);
-  std::stable_sort(verdict.findings.begin(), verdict.findings.end(), [](const Finding& a, const Finding& b) {
-    return std::tuple(a.node, a.quantity, a.part) < std::tuple(b.node, b.quantity, b.part);
-  });
+  sortFindings(verdict);
   return verdict;
 }
 

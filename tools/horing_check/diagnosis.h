@@ -36,9 +36,10 @@ struct Figures {
   }
 };
 
-enum class Quantity { kRate, kLatency, kLoss, kData };
-// The sending or receiving side of a node; or the path between two nodes that are both good.
-enum class Part { kSends, kReceives, kPath };
+// The last three inside a node (inside.h).
+enum class Quantity { kRate, kLatency, kLoss, kData, kCopy, kFold, kShared, kRunning };
+// The sending or receiving side of a node; the path between two nodes that are both good; or what a node does without others.
+enum class Part { kSends, kReceives, kPath, kInside };
 
 struct Finding {
   Quantity quantity = Quantity::kRate;
@@ -47,7 +48,7 @@ struct Finding {
   int to = -1;  // the end of the path; -1: not a path
   // Of the cluster's rate (times the share that is expected of the nodes) or latency; of a loss, the share of segments that were resent; 1 for data.
   double factor = 1;
-  int partners = 0;  // the number of partners that saw it
+  int partners = 0;  // the number of partners that saw it; 0 inside a node
   // Measured often enough to blame it. Unconfirmed findings are measured again (rounds.h).
   bool confirmed = false;
   int rail = -1;  // with that adapter alone; -1: with all adapters of the node
@@ -87,6 +88,9 @@ bool anyUnconfirmed(const Verdict& verdict);
 bool isOfUplink(const Verdict& verdict, const Finding& finding);
 // Whether it is confirmed that the node itself sends or receives slowly.
 bool isSlowNode(const Verdict& verdict, const Finding& finding);
+
+// Adds findings of other measurements, in their place.
+void addFindings(Verdict& verdict, const std::vector<Finding>& findings);
 
 // Takes any number of samples of any pairs. Samples without a positive rate or latency only count for data errors.
 Verdict diagnose(const Figures& figures);

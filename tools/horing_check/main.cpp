@@ -17,10 +17,11 @@ namespace {
 
 constexpr const char* kFooter = R"help(
 Start it on the nodes that you want to know about, with any launcher. One rank of each node measures, however many there are. It compares
-what the nodes are, then sends messages between pairs of them, all pairs of a round at once, each direction apart, and compares the data.
-With up to 16 nodes all pairs are measured, with more about log n random ones of each node (--all-pairs: all). What is doubtful
-is measured again, with partners that are known to be good. Then all nodes run collectives together, and the good ones without the
-others, beside what the simulator expects. It ends with what is slow: what a node sends, what it receives, or the path between two.
+what the nodes are, their clocks, memory and arithmetic, then sends messages between pairs of them, all pairs of a round at once, each
+direction apart, and compares the data. With up to 16 nodes all pairs are measured, with more about log n random ones of each node
+(--all-pairs: all). What is doubtful is measured again, with partners that are known to be good. Then all nodes run collectives together,
+and the good ones without the others, beside what the simulator expects. It ends with what is slow: what a node sends, what it receives, or
+the path between two.
 
 Examples
   Eight nodes of a cluster:

@@ -86,6 +86,7 @@ class Sentences {
                           name(finding.node, finding.rail).c_str(), finding.factor,
                           secondsText(finding.factor * of(finding.rail).latency_s).c_str(), finding.partners);
     if (finding.quantity == Quantity::kLoss) return lossSentence(finding, receives);
+    if (finding.part == Part::kInside) return insideSentence(finding);
     return name(finding.node, finding.rail) +
            (receives                       ? " sends and receives"
             : finding.part == Part::kSends ? " sends"
@@ -104,6 +105,25 @@ class Sentences {
            rateOf(finding) +
            formatString("; seen with %d partners): look at its adapter, its cable and the switch's port",
                         finding.partners);
+  }
+
+  std::string insideSentence(const Finding& finding) const {
+    const InsideRates& rates = report_.inside[static_cast<size_t>(finding.node)];
+    const auto sentence = [&](const char* what, double rate, const char* advice) {
+      return name(finding.node, -1) + what + percent(finding.factor) + " of the rate of others (" +
+             rateText(rate) + "): look at " + advice;
+    };
+    if (finding.quantity == Quantity::kCopy)
+      return sentence(" copies memory at ", rates.copy,
+                      "programs that run beside the check, its memory modules and its clock");
+    if (finding.quantity == Quantity::kFold)
+      return sentence(" sums numbers at ", rates.fold,
+                      "programs that run beside the check, its clock, temperature and power limit");
+    if (finding.quantity == Quantity::kRunning)
+      return name(finding.node, -1) + " ran only " + percent(rates.running) +
+             " of the time: look at programs that run beside the check, and at limits of its processor time";
+    return sentence(" moves data between two of its ranks at ", rates.shared,
+                    "where its ranks are bound, and at programs that run beside the check");
   }
 
   std::string lossSentence(const Finding& finding, const Finding* receives) const {
@@ -141,6 +161,12 @@ class Sentences {
 std::string factLines(const Report& report) {
   std::string text = formatString("facts: %zu compared%s\n", report.facts,
                                   report.differences.empty() ? ", the same on all nodes" : "");
+  for (size_t node = 0; node < report.clocks.size(); ++node)
+    if (const ClockOffset& clock = report.clocks[node]; isOff(clock))
+      text +=
+          formatString("  clock of %s: %s %s that of most (to within %s)\n", report.names[node].c_str(),
+                       secondsText(std::abs(clock.offset_s)).c_str(),
+                       clock.offset_s > 0 ? "ahead of" : "behind", secondsText(clock.uncertainty_s).c_str());
   for (const Difference& difference : report.differences)
     text += "  " + difference.name + ": " + (difference.value.empty() ? "none" : difference.value) + " on " +
             hostListOf(report, difference.nodes) + "; " +
@@ -150,6 +176,15 @@ std::string factLines(const Report& report) {
       text += formatString("  %s: %llu more %s since the check began\n", report.names[node].c_str(),
                            static_cast<unsigned long long>(count), name.c_str());
   return text;
+}
+
+std::string insideLine(const Report& report) {
+  const double copy = medianInside(report.inside, &InsideRates::copy),
+               fold = medianInside(report.inside, &InsideRates::fold),
+               shared = medianInside(report.inside, &InsideRates::shared);
+  if (copy <= 0) return {};
+  return "inside nodes: a core copies " + rateText(copy) + " and sums " + rateText(fold) +
+         (shared > 0 ? ", and two ranks move " + rateText(shared) : "") + " (medians)\n";
 }
 
 std::string figureLines(const Report& report) {
@@ -263,7 +298,7 @@ Outcome outcomeOf(const Report& report) {
 std::string verdictText(const Report& report) {
   const Sentences sentences(report);
   const std::string sure = sentences.all(true), doubtful = sentences.all(false);
-  std::string text = factLines(report) + figureLines(report);
+  std::string text = factLines(report) + insideLine(report) + figureLines(report);
   if (!report.cut_short.empty()) text += "the check ended early: " + report.cut_short + "\n";
   if (!sure.empty()) text += "found:\n" + sure;
   if (!doubtful.empty())

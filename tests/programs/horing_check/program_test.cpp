@@ -90,12 +90,26 @@ TEST(HoringCheck, FindsASlowAdapterOfTwo) {
 
 TEST(HoringCheck, FindsNothingWhereNothingIsPlanted) {
   HORING_NEEDS_NODES();
-  const Outcome outcome = checkNodes("200");
+  const TemporaryFolder folder;
+  const std::string json = (folder.path() / "c.json").string();
+  const Outcome outcome = checkNodes("200", {"--json", json});
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
   EXPECT_TRUE(contains(outcome.output, "verdict: nothing is slower than the others")) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "facts: ")) << outcome.output;
   for (const char* collective : {"all_reduce", "all_gather", "reduce_scatter"})
     EXPECT_TRUE(contains(outcome.output, std::string("\n  ") + collective + ": ")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "\ninside nodes: a core copies ")) << outcome.output;
+  EXPECT_FALSE(contains(outcome.output, "clock of ")) << outcome.output;  // all have the same
+  const auto report = nlohmann::json::parse(readFile(json));
+  ASSERT_EQ(report["inside"].size(), 4u);
+  for (const auto& node : report["inside"]) {
+    EXPECT_GT(node["copy_bytes_per_s"], 1e8) << node;
+    EXPECT_GT(node["fold_bytes_per_s"], 1e8) << node;
+    EXPECT_TRUE(node["shared_memory_bytes_per_s"].is_null()) << "a node has one rank: " << node;
+    EXPECT_TRUE(node["running_share"].is_null()) << "the nodes share this machine: " << node;
+  }
+  ASSERT_EQ(report["clocks"].size(), 4u);
+  for (const auto& clock : report["clocks"]) EXPECT_LT(clock["uncertainty_seconds"], 1) << clock;
   EXPECT_FALSE(contains(outcome.output, "explain") || contains(outcome.output, "without")) << outcome.output;
 }
 
@@ -176,6 +190,7 @@ TEST(HoringCheck, MeasuresWithOneRankOfEachNode) {
   EXPECT_LE(outcome.code, 1) << outcome.errors;
   EXPECT_TRUE(contains(outcome.output, ": 2 nodes, ")) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "2 of 2 directions measured")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, ", and two ranks move ")) << outcome.output;
 }
 
 TEST(HoringCheck, SaysWhatIsWrong) {
