@@ -29,6 +29,12 @@ constexpr int kOnlyOther = 10;
 // Deviations that are significant with 2,000 comparisons per cluster.
 constexpr double kNodeDeviations = 5, kPathDeviations = 6;
 
+// Half of the nodes are slow if no path of theirs ever reached this, and those between all others reached nearly the best, but for one of ten;
+// these are three nodes or more, which meet in as many rounds.
+constexpr double kSlowHalf = 0.22, kAsFast = 0.07;
+constexpr int kLeastFast = 3;
+constexpr size_t kBestPart = 10, kFewPaths = 10;  // a tenth of the paths
+
 // The limits of a quantity, in logarithms like all values below; larger is worse.
 struct Limits {
   double least_of_node, least_of_path;
@@ -100,6 +106,7 @@ class Model {
       keepJudges(sends_[node], &Path::sender_spare);
       keepJudges(receives_[node], &Path::receiver_spare);
     }
+    if (quantity == Quantity::kRate) markSlowHalf();
     for (int i = 0; i < kRefinements; ++i) refine();
   }
 
@@ -202,6 +209,28 @@ class Model {
   }
 
   static std::pair<int, int> endsOf(const Path& path) { return {path.from, path.to}; }
+
+  // Then most partners of every node are slow, and no median shows it. Not for latencies: those of a busy machine look like that.
+  void markSlowHalf() {
+    std::vector<double> bests;
+    for (const Path& path : paths_) bests.push_back(path.best);
+    if (bests.empty()) return;
+    std::ranges::sort(bests);
+    const double best = bests[bests.size() / kBestPart];
+    std::vector<bool> is_fast(sends_.size());
+    for (const Path& path : paths_)
+      if (path.best - best <= kSlowHalf) is_fast[at(path.from)] = is_fast[at(path.to)] = true;
+    const ptrdiff_t fast = std::ranges::count(is_fast, true);
+    size_t among_fast = 0, not_fast = 0;
+    for (const Path& path : paths_) {
+      if (!is_fast[at(path.from)] || !is_fast[at(path.to)]) continue;
+      ++among_fast;
+      not_fast += path.best - best > kAsFast ? 1 : 0;
+    }
+    if (kFewPaths * not_fast > among_fast || fast < kLeastFast || 2 * fast != std::ssize(is_fast)) return;
+    for (size_t node = 0; node < is_fast.size(); ++node)
+      sends_[node].slow = receives_[node].slow = !is_fast[node];
+  }
 
   double expectedOf(const Path& path) const {
     // With two nodes, a slow node and a slow path look the same.
