@@ -24,7 +24,7 @@ namespace {
 
 using InsideClock = std::chrono::steady_clock;
 
-constexpr int kLeastTurns = 2, kMostTurns = 4;
+constexpr int kLeastInsideTurns = 2, kMostInsideTurns = 4;
 // A turn of each quantity. Pieces are short, so that most of them run without another process in between.
 constexpr double kTurnSeconds = 0.05;
 constexpr int kLeastPieces = 8;
@@ -147,7 +147,7 @@ Status InsideMeter::measure(Nodes& nodes, const std::vector<std::string>& kinds)
   kinds_ = kinds;
   rates_.resize(kinds.size());
   Buffers buffers;
-  for (int turn = 0; turn < kLeastTurns || (turn < kMostTurns && !findings().empty()); ++turn) {
+  for (int turn = 0; turn < kLeastInsideTurns || (turn < kMostInsideTurns && !findings().empty()); ++turn) {
     HORING_TRY(nodes.gather(&turn, sizeof turn).status());  // all begin together
     Told mine{buffers.measure(), machineOfNode()};
     mine.rates.shared = nodes.sharedBytesPerS();
