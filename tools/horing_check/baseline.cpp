@@ -75,7 +75,7 @@ std::vector<Loss> lossesSince(const Baseline& before, const Baseline& now, doubl
 std::vector<Loss> lossesWithin(const std::vector<std::string>& names, const Figures& figures) {
   int rounds = 0;
   for (const Sample& sample : figures.samples) rounds = std::max(rounds, sample.round + 1);
-  Figures first{figures.nodes, {}}, last = first;
+  Figures first{figures.nodes, {}, figures.shares}, last = first;
   for (const Sample& sample : figures.samples) {
     if (4 * (sample.round + 1) <= rounds) first.samples.push_back(sample);
     if (4 * sample.round >= 3 * rounds) last.samples.push_back(sample);

@@ -146,8 +146,8 @@ Plan planOf(const Report& report, double seconds_left) {
   for (const LinkParts& side : slowSides(nodes, report.verdict))
     slowest = std::min({slowest, side.sends, side.receives});
   for (; slot_s >= kLeastRingSeconds && plan.bytes >= kLeastVector; plan.bytes /= 2) {
-    const Result<double> expected_s =
-        expectedSeconds(Collective::kAllReduce, plan.bytes, nodes, report.verdict, false);
+    const Result<double> expected_s = expectedSeconds(Collective::kAllReduce, plan.bytes, nodes,
+                                                      report.verdict, false, report.figures.shares);
     if (expected_s.ok() && expected_s.value() <= slowest * slot_s / kUsualTurns) {
       plan.slot_s = slot_s;
       return plan;
@@ -178,7 +178,7 @@ double secondsOr0(const Result<double>& seconds) {
 }  // namespace
 
 Result<double> expectedSeconds(Collective collective, uint64_t bytes, size_t nodes, const Verdict& verdict,
-                               bool with_slow_sides) {
+                               bool with_slow_sides, const std::vector<double>& shares) {
   Question question;
   question.machine.nodes = static_cast<int32_t>(nodes);
   question.machine.ranks_per_node = 1;
@@ -189,7 +189,11 @@ Result<double> expectedSeconds(Collective collective, uint64_t bytes, size_t nod
   question.bytes = bytes;
   question.ranks = Ranks::kOneNodeIfLikely;
   question.most_work = kMostWork;
-  if (with_slow_sides) question.machine.link_parts = slowSides(nodes, verdict);
+  std::vector<LinkParts> parts = with_slow_sides ? slowSides(nodes, verdict) : std::vector<LinkParts>();
+  if (parts.empty() && !shares.empty()) parts.resize(nodes);
+  for (size_t node = 0; node < shares.size(); ++node)
+    parts[node] = {parts[node].sends * shares[node], parts[node].receives * shares[node]};
+  question.machine.link_parts = std::move(parts);
   HORING_ASSIGN(const Prediction prediction, predict(question, Record::kNothing));
   return toMicroseconds(prediction.result.time) * 1e-6;
 }
@@ -211,17 +215,21 @@ Result<Collectives> measureCollectives(Nodes& nodes, const Report& report, RingC
   if (nodes.self() != 0) return found;
   found.bytes = plan.bytes;
   const Verdict& verdict = report.verdict;
+  const std::vector<double>& shares = report.figures.shares;
+  std::vector<double> good_shares;
+  for (const int node : plan.good)
+    if (!shares.empty()) good_shares.push_back(shares[static_cast<size_t>(node)]);
   for (size_t i = 0; i < with_all.size(); ++i) {
-    const auto expected_s = [&](size_t of, bool with_slow_sides) {
-      return secondsOr0(expectedSeconds(kMeasured[i], plan.bytes, of, verdict, with_slow_sides));
+    const auto expected_s = [&](size_t of, bool with_slow_sides, const std::vector<double>& of_shares) {
+      return secondsOr0(expectedSeconds(kMeasured[i], plan.bytes, of, verdict, with_slow_sides, of_shares));
     };
     CollectiveTime& time = found.times.emplace_back();
     time.name = collectiveName(kMeasured[i]);
     time.seconds = with_all[i];
-    time.expected_s = expected_s(all.size(), false);
-    if (!slowSides(all.size(), verdict).empty()) time.with_slow_s = expected_s(all.size(), true);
+    time.expected_s = expected_s(all.size(), false, shares);
+    if (!slowSides(all.size(), verdict).empty()) time.with_slow_s = expected_s(all.size(), true, shares);
     time.good_s = with_good[i];
-    if (!plan.good.empty()) time.good_expected_s = expected_s(plan.good.size(), false);
+    if (!plan.good.empty()) time.good_expected_s = expected_s(plan.good.size(), false, good_shares);
   }
   return found;
 }

@@ -29,6 +29,12 @@ constexpr int kOnlyOther = 10;
 // Deviations that are significant with 2,000 comparisons per cluster.
 constexpr double kNodeDeviations = 5, kPathDeviations = 6;
 
+// Half of the nodes are slow if no path of theirs ever reached this, and those between all others reached nearly the best, but for one of ten;
+// these are three nodes or more, which meet in as many rounds.
+constexpr double kSlowHalf = 0.22, kAsFast = 0.07;
+constexpr int kLeastFast = 3;
+constexpr size_t kBestPart = 10, kFewPaths = 10;  // a tenth of the paths
+
 // The limits of a quantity, in logarithms like all values below; larger is worse.
 struct Limits {
   double least_of_node, least_of_path;
@@ -53,13 +59,15 @@ double deviationOf(std::vector<double> values, double center) {
 // All figures of one direction between two nodes.
 struct Path {
   int from, to;
+  // By how much each end is expected to be faster than the pair: then the figures say less of that end.
+  double sender_spare, receiver_spare;
   std::vector<double> costs;
   double middle = 0, best = 0;
 };
 
 // One side of a node: sending or receiving.
 struct Side {
-  std::vector<const Path*> paths;
+  std::vector<const Path*> paths;  // to nodes that are fast enough to judge it
   double cost = 0;
   double fast = 0;  // with the better quarter of its partners
   int samples = 0;
@@ -79,21 +87,26 @@ class Model {
     }
     samples_ = static_cast<double>(costs.size());
     std::sort(costs.begin(), costs.end());
+    const auto spare = [&](int node, int from, int to) {
+      const bool differ = quantity == Quantity::kRate && !figures.shares.empty();
+      return differ ? std::log(figures.shares[at(node)] / figures.shareOf(from, to)) : 0;
+    };
     for (const auto& [from, to, cost] : costs) {
       if (paths_.empty() || paths_.back().from != from || paths_.back().to != to)
-        paths_.push_back({from, to, {}});
+        paths_.push_back({from, to, spare(from, from, to), spare(to, from, to), {}});
       paths_.back().costs.push_back(cost);
     }
     for (Path& path : paths_) {
       path.middle = path.costs[(path.costs.size() - 1) / 4];
       path.best = path.costs.front();
-      for (Side* side : {&sends_[at(path.from)], &receives_[at(path.to)]}) {
-        side->paths.push_back(&path);
-        side->samples += static_cast<int>(path.costs.size());
-      }
+      sends_[at(path.from)].paths.push_back(&path);
+      receives_[at(path.to)].paths.push_back(&path);
     }
-    for (std::vector<Side>* all : {&sends_, &receives_})
-      for (Side& side : *all) side.fast = fastOf(side);
+    for (size_t node = 0; node < sends_.size(); ++node) {
+      keepJudges(sends_[node], &Path::sender_spare);
+      keepJudges(receives_[node], &Path::receiver_spare);
+    }
+    if (quantity == Quantity::kRate) markSlowHalf();
     for (int i = 0; i < kRefinements; ++i) refine();
   }
 
@@ -101,7 +114,10 @@ class Model {
   double lackOfCluster(const Sample& sample) const { return lackOf(sample, base_); }
   // Than both nodes reach with the better quarter of their partners, which is low only if the nodes are slow.
   double lackOfPair(const Sample& sample) const {
-    return lackOf(sample, std::max(sends_[at(sample.from)].fast, receives_[at(sample.to)].fast));
+    const auto path = std::ranges::lower_bound(paths_, std::pair(sample.from, sample.to), {}, endsOf);
+    if (path == paths_.end() || endsOf(*path) != std::pair(sample.from, sample.to)) return 0;
+    return lackOf(sample, std::max(sends_[at(sample.from)].fast - path->sender_spare,
+                                   receives_[at(sample.to)].fast - path->receiver_spare));
   }
 
   bool empty() const { return paths_.empty(); }
@@ -192,12 +208,48 @@ class Model {
     return std::vector<Side>(static_cast<size_t>(figures.nodes));
   }
 
-  double expectedOf(int from, int to) const {
+  static std::pair<int, int> endsOf(const Path& path) { return {path.from, path.to}; }
+
+  // Then most partners of every node are slow, and no median shows it. Not for latencies: those of a busy machine look like that.
+  void markSlowHalf() {
+    std::vector<double> bests;
+    for (const Path& path : paths_) bests.push_back(path.best);
+    if (bests.empty()) return;
+    std::ranges::sort(bests);
+    const double best = bests[bests.size() / kBestPart];
+    std::vector<bool> is_fast(sends_.size());
+    for (const Path& path : paths_)
+      if (path.best - best <= kSlowHalf) is_fast[at(path.from)] = is_fast[at(path.to)] = true;
+    const ptrdiff_t fast = std::ranges::count(is_fast, true);
+    size_t among_fast = 0, not_fast = 0;
+    for (const Path& path : paths_) {
+      if (!is_fast[at(path.from)] || !is_fast[at(path.to)]) continue;
+      ++among_fast;
+      not_fast += path.best - best > kAsFast ? 1 : 0;
+    }
+    if (kFewPaths * not_fast > among_fast || fast < kLeastFast || 2 * fast != std::ssize(is_fast)) return;
+    for (size_t node = 0; node < is_fast.size(); ++node)
+      sends_[node].slow = receives_[node].slow = !is_fast[node];
+  }
+
+  double expectedOf(const Path& path) const {
     // With two nodes, a slow node and a slow path look the same.
     if (sends_.size() == 2) return base_;
-    return std::max({base_, sends_[at(from)].cost, receives_[at(to)].cost});
+    return std::max({base_, sends_[at(path.from)].cost - path.sender_spare,
+                     receives_[at(path.to)].cost - path.receiver_spare});
   }
-  double expectedOf(const Path& path) const { return expectedOf(path.from, path.to); }
+
+  // Partners that are as fast as the side, and at least two: with one it could be the path.
+  static void keepJudges(Side& side, double Path::*spare) {
+    std::vector<double> spares;
+    for (const Path* path : side.paths) spares.push_back(path->*spare);
+    std::sort(spares.begin(), spares.end());
+    std::erase_if(side.paths, [&](const Path* path) {
+      return path->*spare > spares[std::min<size_t>(1, spares.size() - 1)];
+    });
+    for (const Path* path : side.paths) side.samples += static_cast<int>(path->costs.size());
+    side.fast = fastOf(side);
+  }
 
   // The median over partners that are not slow themselves; over all partners if all are slow.
   static double costOf(const Side& side, const std::vector<Side>& others, bool is_sender) {
@@ -281,6 +333,16 @@ class Model {
   double base_ = 0, scatter_ = 0, deviation_of_nodes_ = 0, usual_threshold_ = 0;
 };
 
+// As if all nodes were of the fastest kind.
+Figures scaled(Figures figures) {
+  for (Sample& sample : figures.samples) {
+    const double share = figures.shareOf(sample.from, sample.to);
+    sample.bytes_per_s /= share;
+    sample.at_once_bytes_per_s /= share;
+  }
+  return figures;
+}
+
 Figures atOnce(Figures figures) {
   for (Sample& sample : figures.samples) sample.bytes_per_s = sample.at_once_bytes_per_s;
   return figures;
@@ -349,7 +411,7 @@ Figures withoutUplinks(const Figures& figures, Verdict& verdict) {
     const Lacks of_cluster(figures, &Model::lackOfCluster);
     for (const SharedLink& group : groups) addUplink(figures, of_cluster, group, verdict.uplinks, slowed);
   }
-  Figures rest{figures.nodes, {}};
+  Figures rest{figures.nodes, {}, figures.shares};
   for (size_t i = 0; i < slowed.size(); ++i)
     if (!slowed[i]) rest.samples.push_back(figures.samples[i]);
   return rest;
@@ -379,6 +441,11 @@ void findWrongData(const Figures& figures, std::vector<Finding>& findings) {
   }
   for (const auto& [from, to] : wrong)
     findings.push_back({Quantity::kData, Part::kPath, from, to, 1, 1, true});
+}
+
+void sortFindings(Verdict& verdict) {
+  std::ranges::stable_sort(verdict.findings, {},
+                           [](const Finding& one) { return std::tuple(one.node, one.quantity, one.part); });
 }
 
 }  // namespace
@@ -414,6 +481,11 @@ void addRails(Verdict& verdict, const std::vector<Verdict>& rails) {
   }
 }
 
+void addFindings(Verdict& verdict, const std::vector<Finding>& findings) {
+  verdict.findings.insert(verdict.findings.end(), findings.begin(), findings.end());
+  sortFindings(verdict);
+}
+
 bool isOfRail(const Verdict& verdict, const Finding& finding) {
   return finding.rail < 0 &&
          std::any_of(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& other) {
@@ -436,7 +508,7 @@ bool isSlowNode(const Verdict& verdict, const Finding& finding) {
 
 Verdict diagnose(const Figures& all) {
   Verdict verdict;
-  const Figures figures = withoutUplinks(all, verdict);
+  const Figures figures = withoutUplinks(scaled(all), verdict);
   const Model rates(figures, Quantity::kRate, kRateLimits);
   if (!rates.empty()) {
     verdict.bytes_per_s = std::exp(-rates.base());
@@ -451,9 +523,7 @@ Verdict diagnose(const Figures& all) {
   }
   findLosses(figures, verdict.findings);
   findWrongData(all, verdict.findings);
-  std::stable_sort(verdict.findings.begin(), verdict.findings.end(), [](const Finding& a, const Finding& b) {
-    return std::tuple(a.node, a.quantity, a.part) < std::tuple(b.node, b.quantity, b.part);
-  });
+  sortFindings(verdict);
   return verdict;
 }
 

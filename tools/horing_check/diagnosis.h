@@ -4,6 +4,7 @@
 // The model: a message is as slow as the slowest of the sender's adapter, the receiver's adapter and the path between them. A node's figure
 // is the median over its partners, so that a few slow partners or paths do not count against it, and the cluster is the median of its
 // nodes. A finding differs from the cluster by more than the scatter of the figures.
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -26,20 +27,28 @@ struct Sample {
 struct Figures {
   int nodes = 0;
   std::vector<Sample> samples;
+  // By node, of the rate of the fastest: nodes of different kinds on purpose. Empty: all are of one kind.
+  std::vector<double> shares{};
+
+  // What a pair is expected to reach: as much as its slower node.
+  double shareOf(int from, int to) const {
+    return shares.empty() ? 1 : std::min(shares[static_cast<size_t>(from)], shares[static_cast<size_t>(to)]);
+  }
 };
 
-enum class Quantity { kRate, kLatency, kLoss, kData };
-// The sending or receiving side of a node; or the path between two nodes that are both good.
-enum class Part { kSends, kReceives, kPath };
+// The last three inside a node (inside.h).
+enum class Quantity { kRate, kLatency, kLoss, kData, kCopy, kFold, kShared, kRunning };
+// The sending or receiving side of a node; the path between two nodes that are both good; or what a node does without others.
+enum class Part { kSends, kReceives, kPath, kInside };
 
 struct Finding {
   Quantity quantity = Quantity::kRate;
   Part part = Part::kSends;
   int node = 0;
   int to = -1;  // the end of the path; -1: not a path
-  // Of the cluster's rate or latency; of a loss, the share of segments that were resent; 1 for data.
+  // Of the cluster's rate (times the share that is expected of the nodes) or latency; of a loss, the share of segments that were resent; 1 for data.
   double factor = 1;
-  int partners = 0;  // the number of partners that saw it
+  int partners = 0;  // the number of partners that saw it; 0 inside a node
   // Measured often enough to blame it. Unconfirmed findings are measured again (rounds.h).
   bool confirmed = false;
   int rail = -1;  // with that adapter alone; -1: with all adapters of the node
@@ -57,8 +66,9 @@ struct Uplink {
 };
 
 struct Verdict {
-  double bytes_per_s = 0, latency_s = 0;  // of the cluster; 0: not measured
-  double scatter = 0;                     // of the rates, as a share of them: 1.48 median absolute deviations
+  // Of the cluster, the rate of nodes from which the most is expected; 0: not measured.
+  double bytes_per_s = 0, latency_s = 0;
+  double scatter = 0;  // of the rates, as a share of them: 1.48 median absolute deviations
   // The smallest loss of a node's rate, as a share, that can be detected.
   double least_loss = 0;
   // By node; the sending side first.
@@ -78,6 +88,9 @@ bool anyUnconfirmed(const Verdict& verdict);
 bool isOfUplink(const Verdict& verdict, const Finding& finding);
 // Whether it is confirmed that the node itself sends or receives slowly.
 bool isSlowNode(const Verdict& verdict, const Finding& finding);
+
+// Adds findings of other measurements, in their place.
+void addFindings(Verdict& verdict, const std::vector<Finding>& findings);
 
 // Takes any number of samples of any pairs. Samples without a positive rate or latency only count for data errors.
 Verdict diagnose(const Figures& figures);

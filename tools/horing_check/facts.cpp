@@ -30,10 +30,11 @@ std::string lineOf(const std::string& path) {
   return line;
 }
 
-std::string processorModel() {
+// Of the first processor.
+std::string cpuInfo(const char* field) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) return line.substr(std::min(line.find(':') + 2, line.size()));
+    if (line.starts_with(field)) return line.substr(std::min(line.find(':') + 2, line.size()));
   return "";
 }
 
@@ -77,7 +78,10 @@ std::vector<std::string> interfacesInUse() {
 
 NodeFacts gatherNodeFacts() {
   NodeFacts facts;
-  facts["processor"] = processorModel();
+  facts["processor"] = cpuInfo("model name");
+  facts["microcode"] = cpuInfo("microcode");
+  facts["BIOS"] = lineOf("/sys/class/dmi/id/bios_version");
+  facts["highest clock in kHz"] = lineOf("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
   facts["processors"] = processorCount();
   facts["memory"] = memoryText();
   facts["frequency governor"] = lineOf("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");

@@ -94,8 +94,9 @@ class HeatMap {
       if (sample.bytes_per_s > 0) rates[{sample.from, sample.to}].push_back(sample.bytes_per_s);
     for (auto& [ends, of_path] : rates) {
       std::sort(of_path.begin(), of_path.end());
-      const double rate = of_path[of_path.size() / 2], share = rate / report_.verdict.bytes_per_s;
+      const double rate = of_path[of_path.size() / 2];
       const auto [from, to] = ends;
+      const double share = rate / (report_.verdict.bytes_per_s * report_.figures.shareOf(from, to));
       const Shade& shade = shadeOf(share);
       if (cell_ >= kLeastForNames)
         svg_.beginGroup(report_.names[static_cast<size_t>(from)] + " to " +

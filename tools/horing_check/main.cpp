@@ -8,6 +8,7 @@
 #include "common/quantity.h"
 #include "common/text_file.h"
 #include "horing_check/baseline.h"
+#include "horing_check/expectation.h"
 #include "horing_check/report.h"
 #include "horing_check/session.h"
 
@@ -16,10 +17,11 @@ namespace {
 
 constexpr const char* kFooter = R"help(
 Start it on the nodes that you want to know about, with any launcher. One rank of each node measures, however many there are. It compares
-what the nodes are, then sends messages between pairs of them, all pairs of a round at once, each direction apart, and compares the data.
-With up to 16 nodes all pairs are measured, with more about log n random ones of each node (--all-pairs: all). What is doubtful
-is measured again, with partners that are known to be good. Then all nodes run collectives together, and the good ones without the
-others, beside what the simulator expects. It ends with what is slow: what a node sends, what it receives, or the path between two.
+what the nodes are, their clocks, memory and arithmetic, then sends messages between pairs of them, all pairs of a round at once, each
+direction apart, and compares the data. With up to 16 nodes all pairs are measured, with more about log n random ones of each node
+(--all-pairs: all). What is doubtful is measured again, with partners that are known to be good. Then all nodes run collectives together,
+and the good ones without the others, beside what the simulator expects. It ends with what is slow: what a node sends, what it receives, or
+the path between two.
 
 Examples
   Eight nodes of a cluster:
@@ -27,6 +29,8 @@ Examples
       mpirun -n 8 --map-by ppr:1:node horing-check --svg map.svg --hostfile good.txt
   Eight emulated nodes, of which one has a slow adapter:
       horing-run -n 8 --nodes 8 --rate 200,200,200,200,200,80,200,200 -- horing-check --svg map.svg
+  Four nodes with adapters of 400 Gbit/s and four with 200; what no node of its kind does is slow:
+      srun -N 8 --ntasks-per-node 1 --mpi=pmi2 horing-check --expect 'node[0-3]=400,node[4-7]=200'
   Only the names of the good nodes, for Slurm:
       horing-run -n 4 --nodes 4 --rate 200 -- horing-check --json check.json && jq -r .good_list check.json
 
@@ -38,7 +42,8 @@ constexpr int kWrongUsage = 2;
 
 struct CheckOptions {
   SessionOptions session;
-  std::string time = "60s", soak;
+  std::string time = "60s", soak, expect;
+  Expectation expectation;  // parsed
   std::string json, svg, hostfile, baseline;
 };
 
@@ -47,6 +52,12 @@ Status checkFiles(const CheckOptions& options) {
   if (!options.baseline.empty()) HORING_TRY(readBaseline(options.baseline).status());
   for (const std::string* path : {&options.json, &options.svg, &options.hostfile})
     if (!path->empty()) HORING_TRY(checkWritable(*path));
+  return {};
+}
+
+Status prepare(CheckOptions& options, const std::vector<std::string>& nodes) {
+  HORING_TRY(checkFiles(options));
+  HORING_ASSIGN(options.session.shares, options.expectation.sharesOf(nodes));
   return {};
 }
 
@@ -78,17 +89,17 @@ void showProgress(const std::string& text) {
   if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s", text.c_str());
 }
 
-int check(const CheckOptions& options) {
+int check(CheckOptions options) {
   Result<Nodes> met = Nodes::meet(static_cast<int>(options.session.time_s * 1000));
   if (!met.ok()) return fail(met.status());
   Nodes& nodes = met.value();
   if (nodes.self() < 0) return 0;
-  // Rank 0 is the first rank of its node; it tells the others whether its files are writable, so that none waits for it.
+  // Rank 0 is the first rank of its node; it tells the others whether its options are right, so that none waits for it.
   std::vector<int32_t> may_begin = {1};
-  const Status writable = nodes.self() == 0 ? checkFiles(options) : Status();
-  may_begin[0] = writable.ok() ? 1 : 0;
+  const Status right = nodes.self() == 0 ? prepare(options, nodes.names()) : Status();
+  may_begin[0] = right.ok() ? 1 : 0;
   if (const Status told = nodes.broadcast(may_begin); !told.ok()) return fail(told);
-  if (may_begin[0] == 0) return writable.ok() ? 0 : fail(writable);
+  if (may_begin[0] == 0) return right.ok() ? 0 : fail(right);
   if (nodes.self() == 0)
     std::printf("horing-check %s: %d nodes, %s\n", versionText(kLibraryVersion).c_str(), nodes.count(),
                 hostList(nodes.names()).c_str());
@@ -110,6 +121,9 @@ int checkMain(int argc, char** argv) {
   app.add_option("--soak", options.soak,
                  "Go on for so long, whatever is found, and compare all that arrives: 10m");
   app.add_flag("--all-pairs", options.session.all_pairs, "Measure every pair, however many nodes there are");
+  app.add_option(
+      "--expect", options.expect,
+      "Nodes of different kinds on purpose: Mbit/s of each, or shares, such as node[0-3]=400,node[4-7]=200");
   app.add_option("--seed", options.session.seed, "Of the random pairs of many nodes")->capture_default_str();
   app.add_option("--json", options.json, "Write all figures and findings to this file, on rank 0");
   app.add_option("--baseline", options.baseline,
@@ -124,6 +138,9 @@ int checkMain(int argc, char** argv) {
     if (!time_s.ok()) throw CLI::ValidationError(name, time_s.status().message());
     if (time_s.value() < 1 || time_s.value() > 86400) throw CLI::ValidationError(name, "from 1s to 86400s");
     options.session.time_s = time_s.value();
+    Result<Expectation> expectation = Expectation::parse(options.expect);
+    if (!expectation.ok()) throw CLI::ValidationError("--expect", expectation.status().message());
+    options.expectation = expectation.take();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUsage;
   }

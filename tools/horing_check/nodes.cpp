@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "horing_check/pair_meter.h"
 
 namespace horing::check {
 
@@ -18,10 +19,17 @@ namespace {
 constexpr size_t kMostTextBytes = 1 << 16;
 constexpr size_t kMostRailLetters = 64;
 constexpr int kLeastWaitMs = 1000;
+// Between two ranks of a node. The best turn counts.
+constexpr double kNeighbourSlotSeconds = 0.04;
+constexpr int kNeighbourTurns = 3;
 
 struct Place {
   int32_t group = 0;
   char host[64] = "";
+
+  bool operator==(const Place& other) const {
+    return group == other.group && std::strcmp(host, other.host) == 0;
+  }
 };
 
 Result<std::vector<char>> gatherOver(horingComm_t comm, int ranks, const void* value, size_t bytes) {
@@ -50,6 +58,22 @@ std::vector<int> leadersOf(const std::vector<Place>& places) {
   for (size_t rank = 0; rank < places.size(); ++rank)
     if (seen.emplace(places[rank].group, places[rank].host).second) leaders.push_back(static_cast<int>(rank));
   return leaders;
+}
+
+// Collective over all ranks, of which the first two of each node measure: the rate from the second to the first, on the first.
+Result<double> rateBetweenNeighbours(horingComm_t comm, int rank, const std::vector<Place>& places) {
+  std::vector<int> ranks;  // of this node
+  for (size_t other = 0; other < places.size(); ++other)
+    if (places[other] == places[static_cast<size_t>(rank)]) ranks.push_back(static_cast<int>(other));
+  if (ranks.size() < 2 || rank > ranks[1]) return 0;
+  PairMeter meter(comm, rank);
+  double best = 0;
+  for (int turn = 0; turn < kNeighbourTurns; ++turn) {
+    HORING_ASSIGN(const Reading reading,
+                  meter.measure(ranks[rank == ranks[0] ? 1 : 0], kNeighbourSlotSeconds));
+    best = std::max(best, reading.bytes_per_s);
+  }
+  return best;
 }
 
 std::vector<std::string> namesOf(const std::vector<Place>& places, const std::vector<int>& leaders) {
@@ -104,6 +128,7 @@ Result<Nodes> Nodes::meet(int timeout_ms) {
         nodes.ranks_);
   const auto leader = std::find(leaders.begin(), leaders.end(), rank);
   if (leader != leaders.end()) nodes.self_ = static_cast<int>(leader - leaders.begin());
+  HORING_ASSIGN(nodes.shared_bytes_per_s_, rateBetweenNeighbours(nodes.comm_, rank, places));
   if (leaders.size() == places.size()) {
     HORING_TRY(nodes.compareRails());
     return nodes;
@@ -172,6 +197,7 @@ Nodes::Nodes(Nodes&& other) noexcept
     : comm_(std::exchange(other.comm_, nullptr)),
       self_(other.self_),
       ranks_(other.ranks_),
+      shared_bytes_per_s_(other.shared_bytes_per_s_),
       names_(std::move(other.names_)),
       rails_(std::move(other.rails_)),
       rail_names_(std::move(other.rail_names_)) {}

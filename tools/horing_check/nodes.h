@@ -32,6 +32,8 @@ class Nodes {
   // Host names, made unique.
   const std::vector<std::string>& names() const { return names_; }
   horingComm_t comm() const { return comm_; }
+  // Between two ranks of this node, measured when they met; 0: it has one, or the rank does not measure.
+  double sharedBytesPerS() const { return shared_bytes_per_s_; }
   // By rail, the name of that adapter on each node; as many as the node with the fewest has, none if it has one, or if nodes have different
   // kinds.
   const std::vector<std::vector<std::string>>& rails() const { return rail_names_; }
@@ -60,6 +62,7 @@ class Nodes {
 
   horingComm_t comm_ = nullptr;
   int self_ = -1, ranks_ = 0;
+  double shared_bytes_per_s_ = 0;
   std::vector<std::string> names_;
   Rails rails_;
   std::vector<std::vector<std::string>> rail_names_;

@@ -38,8 +38,9 @@ class Measuring {
         end_(end),
         progress_(progress),
         done_(done),
-        rounds_(nodes.count(), options.all_pairs, options.seed) {
+        rounds_(nodes.count(), options.all_pairs, options.seed, options.shares) {
     done_.figures.nodes = nodes.count();
+    done_.figures.shares = options.shares;
   }
 
   Status run() {

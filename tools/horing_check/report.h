@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "horing_check/clocks.h"
 #include "horing_check/device_facts.h"
 #include "horing_check/diagnosis.h"
 #include "horing_check/facts.h"
+#include "horing_check/inside.h"
 
 namespace horing::check {
 
@@ -47,6 +49,8 @@ struct Report {
   std::vector<Difference> differences;
   size_t facts = 0;                   // compared
   std::vector<ErrorCounters> errors;  // by node, since the check began
+  std::vector<ClockOffset> clocks;    // by node; empty: not measured
+  std::vector<InsideRates> inside;    // by node; empty: not measured
   Figures figures;
   Verdict verdict;
   std::vector<RailReport> rails;  // none: the nodes have one adapter, or the time went into something else

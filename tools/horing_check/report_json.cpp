@@ -17,6 +17,14 @@ const char* quantityName(Quantity quantity) {
       return "latency";
     case Quantity::kLoss:
       return "loss";
+    case Quantity::kCopy:
+      return "copy";
+    case Quantity::kFold:
+      return "fold";
+    case Quantity::kShared:
+      return "shared_memory";
+    case Quantity::kRunning:
+      return "running";
     case Quantity::kData:
       break;
   }
@@ -24,7 +32,10 @@ const char* quantityName(Quantity quantity) {
 }
 
 const char* partName(Part part) {
-  return part == Part::kSends ? "sends" : part == Part::kReceives ? "receives" : "path";
+  return part == Part::kSends      ? "sends"
+         : part == Part::kReceives ? "receives"
+         : part == Part::kPath     ? "path"
+                                   : "inside";
 }
 
 Json namesJson(const Report& report, const std::vector<int>& nodes) {
@@ -43,7 +54,7 @@ Json findingsJson(const Report& report) {
     if (finding.to >= 0) one["to"] = report.names[static_cast<size_t>(finding.to)];
     if (finding.rail >= 0) one["rail"] = finding.rail;
     one["factor"] = finding.factor;
-    one["partners"] = finding.partners;
+    if (finding.part != Part::kInside) one["partners"] = finding.partners;
     one["confirmed"] = finding.confirmed;
     findings.push_back(one);
   }
@@ -85,20 +96,40 @@ Json lossesJson(const std::vector<Loss>& all) {
   return losses;
 }
 
-Json secondsOrNull(double seconds) {
-  return seconds > 0 ? Json(seconds) : Json();
+Json orNull(double value) {
+  return value > 0 ? Json(value) : Json();
+}
+
+Json insideJson(const Report& report) {
+  Json inside = Json::array();
+  for (size_t node = 0; node < report.inside.size(); ++node) {
+    const InsideRates& rates = report.inside[node];
+    inside.push_back({{"node", report.names[node]},
+                      {"copy_bytes_per_s", orNull(rates.copy)},
+                      {"fold_bytes_per_s", orNull(rates.fold)},
+                      {"shared_memory_bytes_per_s", orNull(rates.shared)},
+                      {"running_share", orNull(rates.running)}});
+  }
+  return inside;
+}
+
+Json clocksJson(const Report& report) {
+  Json clocks = Json::array();
+  for (size_t node = 0; node < report.clocks.size(); ++node)
+    clocks.push_back({{"node", report.names[node]},
+                      {"offset_seconds", report.clocks[node].offset_s},
+                      {"uncertainty_seconds", report.clocks[node].uncertainty_s}});
+  return clocks;
 }
 
 Json collectivesJson(const Collectives& collectives) {
   Json times = Json::array();
   for (const CollectiveTime& time : collectives.times) {
-    Json one = {{"collective", time.name},
-                {"seconds", time.seconds},
-                {"expected_seconds", secondsOrNull(time.expected_s)}};
+    Json one = {
+        {"collective", time.name}, {"seconds", time.seconds}, {"expected_seconds", orNull(time.expected_s)}};
     if (time.with_slow_s > 0) one["expected_seconds_with_slow_nodes"] = time.with_slow_s;
     if (time.good_s > 0)
-      one["good_nodes"] = {{"seconds", time.good_s},
-                           {"expected_seconds", secondsOrNull(time.good_expected_s)}};
+      one["good_nodes"] = {{"seconds", time.good_s}, {"expected_seconds", orNull(time.good_expected_s)}};
     times.push_back(one);
   }
   return {{"bytes", collectives.bytes}, {"times", times}, {"left_out", collectives.left_out}};
@@ -138,6 +169,7 @@ std::string reportToJson(const Report& report) {
                     {"collectives", collectivesJson(report.collectives)},
                     {"losses", lossesJson(report.losses)},
                     {"sunk", lossesJson(report.sunk)},
+                    {"expected_shares", report.figures.shares},
                     {"bytes_per_s", report.verdict.bytes_per_s},
                     {"latency_s", report.verdict.latency_s},
                     {"scatter", report.verdict.scatter},
@@ -148,6 +180,8 @@ std::string reportToJson(const Report& report) {
                     {"good_list", hostList(goodHosts(report))},
                     {"differences", differing},
                     {"errors", errors},
+                    {"clocks", clocksJson(report)},
+                    {"inside", insideJson(report)},
                     {"samples", samples}};
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

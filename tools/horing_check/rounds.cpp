@@ -54,8 +54,11 @@ void pairTheRest(Matching& partner, std::mt19937& random) {
 
 }  // namespace
 
-Rounds::Rounds(int nodes, bool all_pairs, unsigned seed)
-    : nodes_(nodes), all_pairs_(all_pairs || nodes <= kMostNodesForAllPairs), random_(seed) {
+Rounds::Rounds(int nodes, bool all_pairs, unsigned seed, std::vector<double> shares)
+    : nodes_(nodes),
+      all_pairs_(all_pairs || nodes <= kMostNodesForAllPairs),
+      random_(seed),
+      shares_(std::move(shares)) {
   const int sweep = nodes - 1 + nodes % 2;
   const int log = static_cast<int>(std::bit_width(static_cast<unsigned>(nodes - 1)));
   planned_ = all_pairs_ ? (kLeastRounds + sweep - 1) / sweep * sweep : std::max(kLeastRounds, log);
@@ -112,8 +115,12 @@ Matching Rounds::confirming(const Verdict& verdict) {
   for (int node = 0; node < nodes_; ++node)
     if (!suspects.contains(node) && partner[static_cast<size_t>(node)] < 0) good.push_back(node);
   std::shuffle(good.begin(), good.end(), random_);
-  for (const int node : doubtful)
-    if (!good.empty() && pairUp(partner, node, good.back())) good.pop_back();
+  const auto share = [&](int node) { return shares_.empty() ? 1 : shares_[static_cast<size_t>(node)]; };
+  for (const int node : doubtful) {
+    const auto as_fast = std::ranges::find_if(good, [&](int other) { return share(other) >= share(node); });
+    const auto chosen = as_fast == good.end() ? good.begin() : as_fast;
+    if (chosen != good.end() && pairUp(partner, node, *chosen)) good.erase(chosen);
+  }
   pairTheRest(partner, random_);
   return partner;
 }

@@ -24,7 +24,8 @@ constexpr int kMostSweeps = 8;
 class Rounds {
  public:
   // `all_pairs`: also with many nodes. Precondition: nodes >= 2.
-  Rounds(int nodes, bool all_pairs, unsigned seed);
+  // `shares`: of the nodes' expected rates, as Figures has them.
+  Rounds(int nodes, bool all_pairs, unsigned seed, std::vector<double> shares = {});
 
   // The number of rounds before doubtful pairs are known: about log n, or all pairs, often enough for a median.
   int planned() const { return planned_; }
@@ -33,7 +34,7 @@ class Rounds {
   std::optional<Matching> after(int done, const Verdict& verdict);
   // Any round from 0 on.
   Matching next(int round);
-  // A round that measures unconfirmed findings again: paths as they are, nodes with good partners, nodes behind an uplink with others. All
+  // A round that measures unconfirmed findings again: paths as they are, nodes with good partners that are as fast, nodes behind an uplink with others. All
   // other nodes are paired at random, so that the network is as busy as before.
   Matching confirming(const Verdict& verdict);
 
@@ -45,6 +46,7 @@ class Rounds {
   int planned_;
   int meetings_ = 0;
   std::mt19937 random_;
+  std::vector<double> shares_;
 };
 
 }  // namespace horing::check

@@ -48,6 +48,8 @@ class Session {
     std::vector<Verdict> of_rails;
     for (const RailReport& rail : report_.rails) of_rails.push_back(rail.verdict);
     addRails(report_.verdict, of_rails);
+    addFindings(report_.verdict, inside_.findings());
+    report_.inside = inside_.rates();
     report_.soaked = options_.soak;
     if (options_.soak) report_.sunk = lossesWithin(report_.names, report_.figures);
     return std::move(report_);
@@ -65,9 +67,15 @@ class Session {
 
   Status measurePairs() {
     HORING_TRY(compareFacts());
+    HORING_TRY(nodes_.limitWaits(end()));
+    HORING_ASSIGN(report_.clocks, measureClocks(nodes_));
+    HORING_TRY(inside_.measure(nodes_, processors_));
     const ErrorCounters before = readErrorCounters(interfacesInUse());
     HORING_TRY(measurePairsOn(nodes_, options_, endOfShare(), end(), progress_, pairs_));
     HORING_TRY(measureRails());
+    HORING_TRY(nodes_.limitWaits(end()));
+    // Not in a row: what disturbs a node for a second is over by now.
+    if (!inside_.findings().empty()) HORING_TRY(inside_.measure(nodes_, processors_));
     return gatherErrors(grownSince(before, readErrorCounters(interfacesInUse())));
   }
 
@@ -127,7 +135,10 @@ class Session {
   Status compareFacts() {
     HORING_ASSIGN(const std::vector<std::string> texts, nodes_.gatherTexts(factsToText(gatherNodeFacts())));
     std::vector<NodeFacts> facts;
-    for (const std::string& text : texts) facts.push_back(factsFromText(text));
+    for (const std::string& text : texts) {
+      facts.push_back(factsFromText(text));
+      processors_.push_back(facts.back()["processor"]);
+    }
     report_.differences = differences(facts);
     std::set<std::string> names;
     for (const NodeFacts& of_node : facts)
@@ -139,6 +150,8 @@ class Session {
   Nodes& nodes_;
   const SessionOptions& options_;
   const std::function<void(const std::string&)>& progress_;
+  std::vector<std::string> processors_;  // by node
+  InsideMeter inside_;
   PairRounds pairs_;
   Report report_;
 };

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "horing_check/nodes.h"
 #include "horing_check/report.h"
@@ -14,8 +15,9 @@ struct SessionOptions {
   // The start, including the rendezvous.
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   bool all_pairs = false;
-  bool soak = false;  // goes on until the time is over, however clear the result is
-  unsigned seed = 1;  // of random pairs
+  bool soak = false;             // goes on until the time is over, however clear the result is
+  unsigned seed = 1;             // of random pairs
+  std::vector<double> shares{};  // by node, of the expected rates (Figures)
 };
 
 // Collective over the nodes. Ends in about options.time_s, whatever the nodes do: node 0's report has all measurements until then, and the

@@ -46,8 +46,9 @@ class Sentences {
     return hostListOf(report_, uplink.nodes) +
            (uplink.rail < 0 ? "" : " on rail " + std::to_string(uplink.rail)) +
            (uplink.part == Part::kSends ? " send at " : " receive at ") + percent(uplink.factor) + " of " +
-           whoseRate(uplink.rail) + " (" + rateText(uplink.factor * of(uplink.rail).bytes_per_s) +
-           (uplink.at_once ? ") while several of them exchange data with the others at once" : ")") +
+           whoseRate(uplink.rail) +
+           (differ() ? "" : " (" + rateText(uplink.factor * of(uplink.rail).bytes_per_s) + ")") +
+           (uplink.at_once ? " while several of them exchange data with the others at once" : "") +
            ", but not among themselves: look at the uplink or switch that they share" +
            (2 * uplink.nodes.size() == report_.names.size() ? ", or at that of the others" : "");
   }
@@ -65,8 +66,16 @@ class Sentences {
   const Verdict& of(int rail) const {
     return rail < 0 ? report_.verdict : report_.rails[static_cast<size_t>(rail)].verdict;
   }
-  static const char* whoseRate(int rail) {
-    return rail < 0 ? "the cluster's rate" : "the cluster's rate on that rail";
+  bool differ() const { return !report_.figures.shares.empty(); }
+  std::string whoseRate(int rail) const {
+    return std::string(differ() ? "what is expected" : "the cluster's rate") +
+           (rail < 0 ? "" : " on that rail");
+  }
+  // Of the node, or of the path.
+  std::string rateOf(const Finding& finding) const {
+    const int to = finding.part == Part::kPath ? finding.to : finding.node;
+    return rateText(finding.factor * of(finding.rail).bytes_per_s *
+                    report_.figures.shareOf(finding.node, to));
   }
 
   std::string sentence(const Finding& finding, const Finding* receives) const {
@@ -77,6 +86,7 @@ class Sentences {
                           name(finding.node, finding.rail).c_str(), finding.factor,
                           secondsText(finding.factor * of(finding.rail).latency_s).c_str(), finding.partners);
     if (finding.quantity == Quantity::kLoss) return lossSentence(finding, receives);
+    if (finding.part == Part::kInside) return insideSentence(finding);
     return name(finding.node, finding.rail) +
            (receives                       ? " sends and receives"
             : finding.part == Part::kSends ? " sends"
@@ -92,9 +102,28 @@ class Sentences {
     };
     return name(finding.node, finding.rail) + " " + part(finding) +
            (receives ? " and " + part(*receives) : "") + " of " + whoseRate(finding.rail) + " (" +
-           rateText(finding.factor * of(finding.rail).bytes_per_s) +
+           rateOf(finding) +
            formatString("; seen with %d partners): look at its adapter, its cable and the switch's port",
                         finding.partners);
+  }
+
+  std::string insideSentence(const Finding& finding) const {
+    const InsideRates& rates = report_.inside[static_cast<size_t>(finding.node)];
+    const auto sentence = [&](const char* what, double rate, const char* advice) {
+      return name(finding.node, -1) + what + percent(finding.factor) + " of the rate of others (" +
+             rateText(rate) + "): look at " + advice;
+    };
+    if (finding.quantity == Quantity::kCopy)
+      return sentence(" copies memory at ", rates.copy,
+                      "programs that run beside the check, its memory modules and its clock");
+    if (finding.quantity == Quantity::kFold)
+      return sentence(" sums numbers at ", rates.fold,
+                      "programs that run beside the check, its clock, temperature and power limit");
+    if (finding.quantity == Quantity::kRunning)
+      return name(finding.node, -1) + " ran only " + percent(rates.running) +
+             " of the time: look at programs that run beside the check, and at limits of its processor time";
+    return sentence(" moves data between two of its ranks at ", rates.shared,
+                    "where its ranks are bound, and at programs that run beside the check");
   }
 
   std::string lossSentence(const Finding& finding, const Finding* receives) const {
@@ -118,7 +147,7 @@ class Sentences {
             : ", though both do better with others: look at the links and switches between them";
     if (finding.quantity == Quantity::kRate)
       return ends + ": " + percent(finding.factor) + " of " + whoseRate(finding.rail) + " (" +
-             rateText(finding.factor * of(finding.rail).bytes_per_s) + ")" + why;
+             rateOf(finding) + ")" + why;
     if (finding.quantity == Quantity::kLatency)
       return ends + formatString(": messages take %.1f times as long as elsewhere", finding.factor) + why;
     if (finding.quantity == Quantity::kLoss)
@@ -132,6 +161,12 @@ class Sentences {
 std::string factLines(const Report& report) {
   std::string text = formatString("facts: %zu compared%s\n", report.facts,
                                   report.differences.empty() ? ", the same on all nodes" : "");
+  for (size_t node = 0; node < report.clocks.size(); ++node)
+    if (const ClockOffset& clock = report.clocks[node]; isOff(clock))
+      text +=
+          formatString("  clock of %s: %s %s that of most (to within %s)\n", report.names[node].c_str(),
+                       secondsText(std::abs(clock.offset_s)).c_str(),
+                       clock.offset_s > 0 ? "ahead of" : "behind", secondsText(clock.uncertainty_s).c_str());
   for (const Difference& difference : report.differences)
     text += "  " + difference.name + ": " + (difference.value.empty() ? "none" : difference.value) + " on " +
             hostListOf(report, difference.nodes) + "; " +
@@ -143,6 +178,15 @@ std::string factLines(const Report& report) {
   return text;
 }
 
+std::string insideLine(const Report& report) {
+  const double copy = medianInside(report.inside, &InsideRates::copy),
+               fold = medianInside(report.inside, &InsideRates::fold),
+               shared = medianInside(report.inside, &InsideRates::shared);
+  if (copy <= 0) return {};
+  return "inside nodes: a core copies " + rateText(copy) + " and sums " + rateText(fold) +
+         (shared > 0 ? ", and two ranks move " + rateText(shared) : "") + " (medians)\n";
+}
+
 std::string figureLines(const Report& report) {
   const Verdict& verdict = report.verdict;
   if (verdict.bytes_per_s == 0) return "between nodes: nothing was measured\n";
@@ -150,12 +194,13 @@ std::string figureLines(const Report& report) {
   for (const Sample& sample : report.figures.samples) measured.insert({sample.from, sample.to});
   const size_t nodes = report.names.size();
   std::string text = formatString(
-      "between nodes: median %s and %s, in %d rounds and %.1f s; %zu of %zu directions measured\n"
+      "between nodes: median %s%s and %s, in %d rounds and %.1f s; %zu of %zu directions measured\n"
       "  the rates of a direction scatter by %s; a node that is slower by less than %s cannot "
       "be detected\n",
-      rateText(verdict.bytes_per_s).c_str(), secondsText(verdict.latency_s).c_str(), report.rounds,
-      report.seconds, measured.size(), nodes * (nodes - 1), percent(verdict.scatter).c_str(),
-      percent(verdict.least_loss).c_str());
+      rateText(verdict.bytes_per_s).c_str(),
+      report.figures.shares.empty() ? "" : ", scaled to the fastest kind,",
+      secondsText(verdict.latency_s).c_str(), report.rounds, report.seconds, measured.size(),
+      nodes * (nodes - 1), percent(verdict.scatter).c_str(), percent(verdict.least_loss).c_str());
   for (size_t number = 0; number < report.rails.size(); ++number) {
     const RailReport& rail = report.rails[number];
     text += formatString("  rail %zu (%s) alone: ", number, rail.names.front().c_str());
@@ -201,8 +246,9 @@ std::string collectiveLines(const Report& report) {
   const std::string slow_names =
       hostListOf(report, {slow.begin(), slow.end()}) + (slow.size() == 1 ? " explains" : " explain");
   std::string text =
-      formatString("collectives of %s on rings of all %zu nodes, beside a simulation with the median rate:\n",
-                   sizeText(all.bytes).c_str(), report.names.size());
+      formatString("collectives of %s on rings of all %zu nodes, beside a simulation with the %s:\n",
+                   sizeText(all.bytes).c_str(), report.names.size(),
+                   report.figures.shares.empty() ? "median rate" : "expected rates");
   for (const CollectiveTime& time : all.times)
     if (time.expected_s > 0) text += collectiveLine(time, slow_names, hostListOf(report, bad));
   return text;
@@ -252,7 +298,7 @@ Outcome outcomeOf(const Report& report) {
 std::string verdictText(const Report& report) {
   const Sentences sentences(report);
   const std::string sure = sentences.all(true), doubtful = sentences.all(false);
-  std::string text = factLines(report) + figureLines(report);
+  std::string text = factLines(report) + insideLine(report) + figureLines(report);
   if (!report.cut_short.empty()) text += "the check ended early: " + report.cut_short + "\n";
   if (!sure.empty()) text += "found:\n" + sure;
   if (!doubtful.empty())

@@ -42,6 +42,39 @@ TEST(Diagnosis, TellsSenderReceiverAndPathApart) {
   }
 }
 
+// Then most partners of each node are slow. Where noise slows more of the rest, or fast nodes of many have not met, nobody is blamed.
+TEST(Diagnosis, FindsHalfOfTheNodesSlow) {
+  for (const int nodes : {6, 8, 16, 32}) {
+    int right = 0;
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+      SimulatedCluster cluster(nodes, seed);
+      std::string expected;
+      for (int node = 1; node <= nodes / 2; ++node) {
+        cluster.slowSender(node, 0.6), cluster.slowReceiver(node, 0.6);
+        const std::string name = std::to_string(node);
+        expected += (node == 1 ? "" : ", ") + name + " sends, " + name + " receives";
+      }
+      const Verdict verdict = cluster.check();
+      right += blamed(verdict) == expected ? 1 : 0;
+      EXPECT_TRUE(blamed(verdict) == expected || blamed(verdict).empty())
+          << nodes << " " << seed << ": " << blamed(verdict);
+      EXPECT_TRUE(verdict.uplinks.empty()) << nodes << " " << seed;
+    }
+    EXPECT_GE(right, nodes > 16 ? 1 : 19) << nodes;
+  }
+}
+
+// Pauses of all nodes slow whole rounds, so that nobody is slow with all others.
+TEST(Diagnosis, TakesNoBusyMachineForASlowHalf) {
+  for (const int nodes : {4, 6, 8, 16})
+    for (const double pauses : {0.2, 0.5, 0.8})
+      for (unsigned seed = 1; seed <= 25; ++seed) {
+        SimulatedCluster cluster(nodes, seed, {0.05, 0.3});
+        cluster.pause(pauses);
+        EXPECT_EQ(blamed(cluster.check()), "") << nodes << " nodes, " << pauses << ", " << seed;
+      }
+}
+
 TEST(Diagnosis, OfTwoNodesBlamesThePath) {
   SimulatedCluster cluster(2, 1), clean(2, 2);
   cluster.slowSender(0, 0.5);

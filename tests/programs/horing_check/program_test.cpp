@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,10 +20,13 @@ std::string readFile(const std::filesystem::path& path) {
   return text.str();
 }
 
+// A rate for each node, or the same for four.
 Outcome checkNodes(const std::string& rates, const std::vector<std::string>& options = {}) {
+  const auto listed = static_cast<int>(std::ranges::count(rates, ',')) + 1;
+  const std::string nodes = std::to_string(listed > 1 ? listed : 4);
   std::vector<std::string> command = {
-      HORING_RUN_PROGRAM, "-n", "4",  "--nodes",           "4", "--rate", rates,
-      "--timeout",        "90", "--", HORING_CHECK_PROGRAM};
+      HORING_RUN_PROGRAM, "-n", nodes, "--nodes",           nodes, "--rate", rates,
+      "--timeout",        "90", "--",  HORING_CHECK_PROGRAM};
   command.insert(command.end(), options.begin(), options.end());
   return runProgram(command);
 }
@@ -86,13 +90,48 @@ TEST(HoringCheck, FindsASlowAdapterOfTwo) {
 
 TEST(HoringCheck, FindsNothingWhereNothingIsPlanted) {
   HORING_NEEDS_NODES();
-  const Outcome outcome = checkNodes("200");
+  const TemporaryFolder folder;
+  const std::string json = (folder.path() / "c.json").string();
+  const Outcome outcome = checkNodes("200", {"--json", json});
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
   EXPECT_TRUE(contains(outcome.output, "verdict: nothing is slower than the others")) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "facts: ")) << outcome.output;
   for (const char* collective : {"all_reduce", "all_gather", "reduce_scatter"})
     EXPECT_TRUE(contains(outcome.output, std::string("\n  ") + collective + ": ")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "\ninside nodes: a core copies ")) << outcome.output;
+  EXPECT_FALSE(contains(outcome.output, "clock of ")) << outcome.output;  // all have the same
+  const auto report = nlohmann::json::parse(readFile(json));
+  ASSERT_EQ(report["inside"].size(), 4u);
+  for (const auto& node : report["inside"]) {
+    EXPECT_GT(node["copy_bytes_per_s"], 1e8) << node;
+    EXPECT_GT(node["fold_bytes_per_s"], 1e8) << node;
+    EXPECT_TRUE(node["shared_memory_bytes_per_s"].is_null()) << "a node has one rank: " << node;
+    EXPECT_TRUE(node["running_share"].is_null()) << "the nodes share this machine: " << node;
+  }
+  ASSERT_EQ(report["clocks"].size(), 4u);
+  for (const auto& clock : report["clocks"]) EXPECT_LT(clock["uncertainty_seconds"], 1) << clock;
   EXPECT_FALSE(contains(outcome.output, "explain") || contains(outcome.output, "without")) << outcome.output;
+}
+
+// Four nodes of one kind and four of another, of which one is slow for its kind.
+TEST(HoringCheck, ComparesEachNodeWithWhatIsExpectedOfItsKind) {
+  HORING_NEEDS_NODES();
+  const TemporaryFolder folder;
+  const std::string json = (folder.path() / "c.json").string();
+  const std::vector<std::string> options = {"--expect", "node[0-3]=200,node[4-7]=100", "--json", json};
+  const Outcome clean = checkNodes("200,200,200,200,100,100,100,100", options);
+  EXPECT_EQ(clean.code, 0) << clean.output << clean.errors;
+  EXPECT_TRUE(contains(clean.output, "scaled to the fastest kind")) << clean.output;
+  for (const auto& time : nlohmann::json::parse(readFile(json))["collectives"]["times"])
+    EXPECT_LT(time["seconds"].get<double>(), 1.5 * time["expected_seconds"].get<double>()) << time;
+  const Outcome slow = checkNodes("200,100,200,200,100,100,100,100", options);
+  EXPECT_EQ(slow.code, 1) << slow.output << slow.errors;
+  EXPECT_TRUE(contains(slow.output, "good: 7 of 8 nodes: node[0,2-7]\n")) << slow.output;
+  const auto findings = nlohmann::json::parse(readFile(json))["findings"];
+  for (const auto& finding : findings) EXPECT_EQ(finding["node"], "node1");
+  const Outcome unknown = checkNodes("200", {"--expect", "node[0-2]=200"});
+  EXPECT_EQ(unknown.code, 3) << unknown.output;
+  EXPECT_TRUE(contains(unknown.errors, "--expect has no rate for node3")) << unknown.errors;
 }
 
 TEST(HoringCheck, ComparesNoOtherAlgorithmThanRings) {
@@ -151,6 +190,7 @@ TEST(HoringCheck, MeasuresWithOneRankOfEachNode) {
   EXPECT_LE(outcome.code, 1) << outcome.errors;
   EXPECT_TRUE(contains(outcome.output, ": 2 nodes, ")) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "2 of 2 directions measured")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, ", and two ranks move ")) << outcome.output;
 }
 
 TEST(HoringCheck, SaysWhatIsWrong) {
@@ -167,6 +207,9 @@ TEST(HoringCheck, SaysWhatIsWrong) {
   for (const char* time : {"0", "soon", "0.1s"})
     EXPECT_EQ(runProgram({HORING_CHECK_PROGRAM, "--time", time}).code, 2);
   EXPECT_EQ(runProgram({HORING_CHECK_PROGRAM, "--quick"}).code, 2);
+  const Outcome expect = runProgram({HORING_CHECK_PROGRAM, "--expect", "node[0-3]"});
+  EXPECT_EQ(expect.code, 2);
+  EXPECT_TRUE(contains(expect.errors, "'node[0-3]' does not say what is expected")) << expect.errors;
 }
 
 }  // namespace
