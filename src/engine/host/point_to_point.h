@@ -122,8 +122,9 @@ class PointToPoint final : public Driven {
   void add(const Transfer& transfer);
   void receiveWithTag(const Transfer& receive);
   // Puts, signals and waits for them: puts.cpp.
-  void addOneSided(const Transfer& transfer);
-  bool trySendPutHeader(const Flow& flow);
+  void addPut(const Transfer& transfer, const Transfer::Put& put);
+  void awaitSignals(const Transfer& transfer, const Transfer::SignalWait& wait);
+  bool trySendPutHeader(const Flow& flow, const Transfer::Put& put);
   bool tryReceivePut(Flow& flow, const Message& header);
   Status refusePut(int from, const PutTarget& target, uint64_t bytes) const;
   Status refuseSignal(int from, uint64_t signal) const;
@@ -161,7 +162,8 @@ class PointToPoint final : public Driven {
   bool settleCopies(Flow& flow);
   void fail(const Flow& flow, const Status& copied);
   void passOn(Flow& flow, size_t bytes);
-  void noteComplete(const Flow& flow, const Transfer& transfer);
+  // `sender`: of the message; null: it was received.
+  void noteComplete(Sender* sender, uint64_t ticket);
   void rejectMessage(const Flow& flow, const Message& message);
 
   int rank_;
