@@ -496,14 +496,6 @@ Pause PointToPoint::pause() const {
   return pause;
 }
 
-Status PointToPoint::overdue(int64_t timeout_ms) const {
-  return makeStatus(Code::kTimeout,
-                    "rank %d: a group of %s did not complete within %lld ms "
-                    "(HORING_TIMEOUT_MS): %s. A rank that is waited for is stopped, or never made this call",
-                    rank_, listens_ ? "messages" : "sends and receives", static_cast<long long>(timeout_ms),
-                    describe().c_str());
-}
-
 std::string PointToPoint::describe() const {
   std::string text;
   for (const Flow& flow : flows_) {

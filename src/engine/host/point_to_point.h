@@ -69,16 +69,17 @@ class PointToPoint final : public Driven {
   bool done() const override;
   // kInvalidUsage when a peer's message and its receive have different sizes, or its put leaves the window; or the error of a copier.
   const Status& status() const override { return status_; }
+  std::optional<uint64_t> sequence() const override { return std::nullopt; }
+  std::string name() const override {
+    return listens_ ? "a group of messages" : "a group of sends and receives";
+  }
   // Its text: "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
   Obstacle obstacle() const override;
   PeerWaits waits() const override;
   Pause pause() const override;
   Covers covers() const override { return listens_ ? Covers::kArrivals : Covers::kNone; }
-  Status overdue(int64_t timeout_ms) const override;
   bool tellsOthers() const override { return true; }
   uint32_t roundsPerLook() const override { return kRoundsPerLook; }
-  size_t laneCount() const override { return 0; }
-  int32_t laneStep(size_t) const override { return -1; }
   uint64_t memoryBytes() const;
 
  private:
