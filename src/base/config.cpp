@@ -123,10 +123,12 @@ const char* nearestName(std::string_view name) {
 const std::vector<ConfigVariable>& configVariables() {
   // Never destroyed: calls may come during exit.
   static const auto* const variables = new std::vector<ConfigVariable>{
-#define X(member, kind, fallback, allowed, name, help) {name, #kind, fallback, allowed, help, false},
+#define X(member, kind, sharing, fallback, allowed, name, help) \
+  {name, #kind, Sharing::k##sharing, fallback, allowed, help, false},
       HORING_CONFIG(X)
 #undef X
-#define X(member, kind, fallback, allowed, name, help) {name, #kind, fallback, allowed, help, true},
+#define X(member, kind, sharing, fallback, allowed, name, help) \
+  {name, #kind, Sharing::k##sharing, fallback, allowed, help, true},
           HORING_TEST_CONFIG(X)
 #undef X
   };
@@ -171,7 +173,7 @@ const char* inOwnSpelling(const ConfigVariable& v, const char* value) {
 Result<Config> Config::fromLookup(const Lookup& lookup) {
   Config config;
   size_t index = 0;
-#define X(member, kind, default_text, allowed_text, name_text, help_text)                         \
+#define X(member, kind, sharing, default_text, allowed_text, name_text, help_text)                \
   {                                                                                               \
     const ConfigVariable& variable = configVariables()[index++];                                  \
     const char* value = lookup(variable.name);                                                    \

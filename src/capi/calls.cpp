@@ -87,7 +87,7 @@ horingStream_t unlessLegacy(horingStream_t stream) {
 Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream, const CudaDriver& driver) {
   if (isOneSided(command)) {
     for (const Transfer& transfer : command.transfers())
-      if (transfer.bytes > 0) HORING_TRY(checkHostReaches("localbuff", transfer.input));
+      if (transfer.bytes > 0) HORING_TRY(checkHostReaches("localbuff", transfer.input()));
     return {};
   }
   const Where where{comm->communicator->membership().rank(), isOwnStream(stream) ? nullptr : stream,

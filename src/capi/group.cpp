@@ -95,7 +95,7 @@ class OneSidedOperations {
 
  private:
   static bool waitsForSignals(const Pending& pending) {
-    return pending.command.transfers().front().signals > 0;
+    return std::holds_alternative<Transfer::SignalWait>(pending.command.transfers().front().kind);
   }
   std::vector<Pending> last_;
 };

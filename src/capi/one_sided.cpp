@@ -64,11 +64,10 @@ Status deregisterWindow(horingComm_t comm, horingWindow_t win) {
 }
 
 // The part of the rank that the put goes to.
-Status checkPlace(horingComm_t comm, const Transfer& put, const Window& window) {
+Status checkPlace(horingComm_t comm, const Transfer& put, uint64_t offset, const Window& window) {
   const Membership& membership = comm->communicator->membership();
   HORING_TRY(checkTransfer(put, membership.rank(), membership.ranks()));
   const uint64_t size = window.bytes[static_cast<size_t>(put.peer)];
-  const uint64_t offset = put.target->offset;
   if (offset <= size && put.bytes <= size - offset) return {};
   return makeStatus(
       Code::kInvalidArgument,
@@ -112,12 +111,12 @@ horingResult_t horingPutSignal(const void* localbuff, size_t count, horingDataTy
   return guardedLaunch(comm, [&]() -> Status {
     HORING_TRY(checkSignal(comm, sigIdx, ctx, flags));
     HORING_ASSIGN(const std::shared_ptr<const Window> window, comm->communicator->windows().find(peerWin));
-    Transfer put{.peer = peer,
-                 .input = static_cast<const std::byte*>(localbuff),
-                 .target = PutTarget{window->number, peerWinOffset},
-                 .signal = static_cast<uint32_t>(sigIdx)};
+    Transfer put{.kind = Transfer::Put{static_cast<const std::byte*>(localbuff),
+                                       {window->number, peerWinOffset},
+                                       static_cast<uint32_t>(sigIdx)},
+                 .peer = peer};
     HORING_ASSIGN(put.bytes, bytesOf(count, datatype));
-    HORING_TRY(checkPlace(comm, put, *window));
+    HORING_TRY(checkPlace(comm, put, peerWinOffset, *window));
     return issue(comm, Command(ExchangeCommand{{put}}), stream);
   });
 }
@@ -127,7 +126,7 @@ horingResult_t horingSignal(int peer, int sigIdx, int ctx, unsigned int flags, h
   using namespace horing;
   return guardedLaunch(comm, [&]() -> Status {
     HORING_TRY(checkSignal(comm, sigIdx, ctx, flags));
-    const Transfer signal{.peer = peer, .target = PutTarget(), .signal = static_cast<uint32_t>(sigIdx)};
+    const Transfer signal{.kind = Transfer::Put{.signal = static_cast<uint32_t>(sigIdx)}, .peer = peer};
     return issue(comm, Command(ExchangeCommand{{signal}}), stream);
   });
 }
@@ -144,10 +143,9 @@ horingResult_t horingWaitSignal(int nDesc, horingWaitSignalDesc_t* signalDescs, 
       HORING_TRY(checkSignal(comm, each.sigIdx, each.ctx, 0));
       if (each.opCnt < 1)
         return makeStatus(Code::kInvalidArgument, "opCnt is %d: expected 1 or more", each.opCnt);
-      waits.push_back({.direction = Transfer::Direction::kReceive,
-                       .peer = each.peer,
-                       .signals = static_cast<uint64_t>(each.opCnt),
-                       .signal = static_cast<uint32_t>(each.sigIdx)});
+      waits.push_back({.kind = Transfer::SignalWait{static_cast<uint64_t>(each.opCnt),
+                                                    static_cast<uint32_t>(each.sigIdx)},
+                       .peer = each.peer});
     }
     return issue(comm, Command(ExchangeCommand{std::move(waits)}), stream);
   });

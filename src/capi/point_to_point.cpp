@@ -5,8 +5,9 @@ namespace horing {
 
 namespace {
 
-Status issueTransfer(horingComm_t comm, Transfer transfer, size_t count, horingDataType_t type,
-                     horingStream_t stream) {
+Status issueTransfer(horingComm_t comm, const Transfer::Kind& kind, int peer, size_t count,
+                     horingDataType_t type, horingStream_t stream) {
+  Transfer transfer{.kind = kind, .peer = peer};
   HORING_ASSIGN(transfer.bytes, bytesOf(count, type));
   return issue(comm, Command(ExchangeCommand{{transfer}}), stream);
 }
@@ -21,11 +22,8 @@ horingResult_t horingSend(const void* sendbuff, size_t count, horingDataType_t d
                           horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issueTransfer(comm,
-                         {.direction = Transfer::Direction::kSend,
-                          .peer = peer,
-                          .input = static_cast<const std::byte*>(sendbuff)},
-                         count, datatype, stream);
+    return issueTransfer(comm, Transfer::Send{static_cast<const std::byte*>(sendbuff)}, peer, count, datatype,
+                         stream);
   });
 }
 
@@ -33,11 +31,8 @@ horingResult_t horingRecv(void* recvbuff, size_t count, horingDataType_t datatyp
                           horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issueTransfer(comm,
-                         {.direction = Transfer::Direction::kReceive,
-                          .peer = peer,
-                          .output = static_cast<std::byte*>(recvbuff)},
-                         count, datatype, stream);
+    return issueTransfer(comm, Transfer::Receive{static_cast<std::byte*>(recvbuff)}, peer, count, datatype,
+                         stream);
   });
 }
 
@@ -45,11 +40,7 @@ horingResult_t horingSendTagged(const void* sendbuff, size_t count, horingDataTy
                                 uint64_t tag, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issueTransfer(comm,
-                         {.direction = Transfer::Direction::kSend,
-                          .peer = peer,
-                          .input = static_cast<const std::byte*>(sendbuff),
-                          .tag = tag},
+    return issueTransfer(comm, Transfer::TaggedSend{static_cast<const std::byte*>(sendbuff), tag}, peer,
                          count, datatype, stream);
   });
 }
@@ -58,12 +49,7 @@ horingResult_t horingRecvTagged(void* recvbuff, size_t count, horingDataType_t d
                                 uint64_t tag, int* source, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issueTransfer(comm,
-                         {.direction = Transfer::Direction::kReceive,
-                          .peer = peer,
-                          .output = static_cast<std::byte*>(recvbuff),
-                          .tag = tag,
-                          .source = source},
+    return issueTransfer(comm, Transfer::TaggedReceive{static_cast<std::byte*>(recvbuff), tag, source}, peer,
                          count, datatype, stream);
   });
 }

@@ -83,7 +83,7 @@ Status Communicator::runOne(const Call& call) {
   record.sequence = sequence;
   return guard_->recorded(record, timeoutMs(), progress_->lookedNs(), ready != nullptr,
                           [&](Deadline deadline) {
-                            return ready ? driveToEnd(*ready, {sequence, deadline})
+                            return ready ? driveToEnd(*ready, deadline)
                                          : runByBestPath(*prepared, call, {sequence, deadline}, asks);
                           });
 }
@@ -189,17 +189,17 @@ Status Communicator::runPlanned(const Selection& selection, const Call& call, co
     transports = planned->transports;
     planned->operation->begin(call, context.sequence);
     reach_->lend(transports, *planned->operation, call);
-    return driveToEnd(*planned, context);
+    return driveToEnd(*planned, context.deadline);
   });
   reach_->takeBack(!status.ok());
   return status;
 }
 
-Status Communicator::driveToEnd(const PlannedOperation& planned, const CallContext& context) {
+Status Communicator::driveToEnd(const PlannedOperation& planned, Deadline deadline) {
   return progress_->drive({.operation = *planned.operation,
-                           .sequence = context.sequence,
                            .transports = planned.transports,
-                           .deadline = context.deadline});
+                           .deadline = deadline,
+                           .lanes = planned.operation.get()});
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine,
@@ -222,11 +222,9 @@ Result<Membership::Bootstrap> Communicator::bootstrap(std::span<const int> membe
 
 // Both ends of a new link are in the same call.
 Status Communicator::connect(PlannedOperation& planned, const CallContext& context) {
-  LinksComingUp coming_up(membership_->rank(), *connector_, planned.links);
-  HORING_TRY(progress_->drive({.operation = coming_up,
-                               .sequence = context.sequence,
-                               .transports = planned.transports,
-                               .deadline = context.deadline}));
+  LinksComingUp coming_up(*connector_, planned.links, context.sequence);
+  HORING_TRY(progress_->drive(
+      {.operation = coming_up, .transports = planned.transports, .deadline = context.deadline}));
   planner_->bind(planned);
   noteMemory();
   return {};

@@ -126,7 +126,7 @@ class Communicator {
   Status runOnPeerBuffers(const Selection& selection, const Call& call, const CallContext& context);
   Status askPeersAndRun(const PreparedCall& prepared, const Call& call, const CallContext& context);
   Status runByBestPath(PreparedCall& prepared, const Call& call, const CallContext& context, bool asks);
-  Status driveToEnd(const PlannedOperation& planned, const CallContext& context);
+  Status driveToEnd(const PlannedOperation& planned, Deadline deadline);
   Status connect(PlannedOperation& planned, const CallContext& context);
   void sayGoodbye();
   // Called by the thread inside.

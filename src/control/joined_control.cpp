@@ -393,71 +393,6 @@ Status JoinedControl::readMessages(int64_t now_ns) {
   return {};
 }
 
-Status JoinedControl::handle(RootMessage message) {
-  if (WelcomeMessage* welcome = std::get_if<WelcomeMessage>(&message)) return handleWelcome(*welcome);
-  if (GatheredMessage* gathered = std::get_if<GatheredMessage>(&message)) return handleGathered(*gathered);
-  if (const FailureMessage* failure = std::get_if<FailureMessage>(&message)) {
-    if (failureIsUnknown()) announcement_ = Announcement::kNeedless;
-    if (status_.ok()) failed_rank_ = failure->rank < options_.ranks ? failure->rank : -1;
-    [[maybe_unused]] const Status failed = fail(Status(failure->code, failure->reason));
-    return {};
-  }
-  if (const ReturnedMessage* returned = std::get_if<ReturnedMessage>(&message))
-    return handleReturned(*returned);
-  if (const BeatEchoMessage* echo = std::get_if<BeatEchoMessage>(&message)) {
-    if (!journal_.acknowledge(echo->received))
-      return fail(makeStatus(Code::kRemoteError, "%s acknowledged more messages than rank %d sent",
-                             rootName().c_str(), options_.rank));
-  }
-  if (const CallInquiry* inquiry = std::get_if<CallInquiry>(&message)) answer(*inquiry);
-  if (const StateInquiry* inquiry = std::get_if<StateInquiry>(&message)) answer(*inquiry);
-  if (const JobAnswer* answer = std::get_if<JobAnswer>(&message)) answerVisitors(answer->lines);
-  if (const PongMessage* pong = std::get_if<PongMessage>(&message)) answered_ = pong->number;
-  if (std::holds_alternative<ClosingMessage>(message)) {
-    note(ConnectionEvent::kClosing);
-    has_news_.store(true, std::memory_order_release);
-  }
-  return {};
-}
-
-Status JoinedControl::handleWelcome(WelcomeMessage& welcome) {
-  if (welcome_ || welcome.ranks.size() != static_cast<size_t>(options_.ranks) ||
-      welcome.host_rank >= options_.ranks)
-    return fail(makeStatus(Code::kRemoteError, "%s sent a welcome for %zu ranks", rootName().c_str(),
-                           welcome.ranks.size()));
-  welcome_ = std::move(welcome);
-  return_to_ = peerEndpoint(channel_->fd());
-  return_to_.port = welcome_->return_port;
-  return {};
-}
-
-Status JoinedControl::handleReturned(const ReturnedMessage& returned) {
-  if (!nextState(state_, ConnectionEvent::kTakenBack) || returned.received > journal_.sent())
-    return fail(makeStatus(Code::kRemoteError, "%s answered rank %d's return with a wrong count of messages",
-                           rootName().c_str(), options_.rank));
-  if (!journal_.resend(returned.received, *channel_))
-    return fail(makeStatus(
-        Code::kRemoteError,
-        "rank %d queued more than %zu messages while its connection to the rendezvous was broken, and "
-        "cannot repeat all of them",
-        options_.rank, kMaxJournal));
-  note(ConnectionEvent::kTakenBack);
-  if (answered_ < asked_) send(PingMessage{asked_});  // pings are not in the journal
-  options_.log.info("control", "rank %d has returned to the rendezvous", options_.rank);
-  // If the connection has broken again, progress() sees that next; it is not an error of the rendezvous.
-  [[maybe_unused]] const Status flushed = channel_->flush();
-  return {};
-}
-
-Status JoinedControl::handleGathered(GatheredMessage& gathered) {
-  if (gathered_ || gathered.exchange + 1 != exchange_ ||
-      gathered.parts.size() != static_cast<size_t>(options_.ranks))
-    return fail(makeStatus(Code::kRemoteError, "%s sent exchange %llu of %zu parts", rootName().c_str(),
-                           static_cast<unsigned long long>(gathered.exchange), gathered.parts.size()));
-  gathered_ = std::move(gathered.parts);
-  return {};
-}
-
 // How long to wait for the verdict that the rendezvous reaches at `deadline`. Its clock does not count time in which its process is stopped
 // (base/waking_clock.h), so on a very busy machine the verdict may be late; heartbeats show that the rendezvous still runs.
 Deadline JoinedControl::judgedBy(Deadline deadline) const {
@@ -555,23 +490,6 @@ void JoinedControl::onFailure(std::function<void(const Status& error)> action) {
 void JoinedControl::onQuestion(std::function<bool()> action) {
   const Lock lock(mutex_);
   on_question_ = std::move(action);
-}
-
-void JoinedControl::answer(const CallInquiry& inquiry) {
-  serves_until_ns_ = INT64_MAX;
-  CallReport report;
-  report.sequence = inquiry.sequence;
-  if (calls_) report = (inquiry.sequence < kFirstLaunch ? calls_ : launches_)->report(inquiry.sequence);
-  report.round = inquiry.round;
-  send(report);
-}
-
-void JoinedControl::answer(const StateInquiry& inquiry) {
-  serves_until_ns_ = INT64_MAX;
-  RankState state;
-  if (calls_) state = calls_->state(options_.clock->nowNs());
-  state.round = inquiry.round;
-  send(state);
 }
 
 void JoinedControl::reportState(const RankState& state) {

@@ -105,6 +105,7 @@ class JoinedControl final : public Control {
   void judgeChannel(const Status& moved);
   Status readMessages(int64_t now_ns);
   Status handle(RootMessage message);
+  void handleFailure(const FailureMessage& failure);
   Status handleWelcome(WelcomeMessage& welcome);
   Status handleReturned(const ReturnedMessage& returned);
   Status handleGathered(GatheredMessage& gathered);

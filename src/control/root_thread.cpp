@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/overloaded.h"
 
 namespace horing {
 
@@ -225,42 +226,47 @@ Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int6
   if (client.state == Client::State::kRefused) return {};
   HORING_ASSIGN(RankMessage message, decodeRankMessage(bytes));
   if (client.state == Client::State::kStranger) {
-    const ReturnMessage* back = std::get_if<ReturnMessage>(&message);
-    return back ? handleReturn(client, *back, now_ns) : handleHello(client, message, now_ns);
+    if (const auto* const back = std::get_if<ReturnMessage>(&message))
+      return handleReturn(client, *back, now_ns);
+    const auto* const hello = std::get_if<HelloMessage>(&message);
+    return hello ? handleHello(client, *hello, now_ns)
+                 : makeStatus(Code::kRemoteError, "its first message was not a Hello");
   }
   liveness_.heard(client.rank, now_ns);
   if (isCounted(message)) sessions_.at(client.rank).journal.noteReceived();
-  if (const BeatMessage* beat = std::get_if<BeatMessage>(&message)) return answerBeat(client, *beat, now_ns);
-  if (const PingMessage* ping = std::get_if<PingMessage>(&message)) {
-    pings_[client.rank] = ping->number;
-    return {};
-  }
-  if (CallReport* report = std::get_if<CallReport>(&message)) {
-    rendezvous_.report(client.rank, std::move(*report), now_ns);
-    return {};
-  }
-  if (RankState* state = std::get_if<RankState>(&message)) {
-    rendezvous_.tell(client.rank, std::move(*state), now_ns);
-    return {};
-  }
-  if (std::holds_alternative<JobQuestion>(message)) {
-    client.channel.send(std::make_shared<const std::vector<std::byte>>(
-        encodeMessage(RootMessage(JobAnswer{rendezvous_.jobLines(now_ns)}))));
-    return {};
-  }
-  if (const Pace* pace = std::get_if<Pace>(&message)) {
-    rendezvous_.notePace(client.rank, *pace, now_ns);
-    return {};
-  }
-  if (GatherMessage* gather = std::get_if<GatherMessage>(&message))
-    return rendezvous_.gather(client.rank, std::move(*gather), now_ns);
-  if (const AnnounceMessage* announce = std::get_if<AnnounceMessage>(&message)) {
-    log_.info(kSubsystem, "rank %d announced: %s", client.rank, announce->reason.c_str());
-    rendezvous_.announce(client.rank, *announce);
-    return {};
-  }
-  if (!std::holds_alternative<GoodbyeMessage>(message))
-    return makeStatus(Code::kRemoteError, "it sent a second Hello");
+  return handleJoined(client, std::move(message), now_ns);
+}
+
+Status RootThread::handleJoined(Client& client, RankMessage message, int64_t now_ns) {
+  const int rank = client.rank;
+  Status handled;
+  std::visit(
+      Overloaded{
+          [&](const HelloMessage&) { handled = makeStatus(Code::kRemoteError, "it sent a second Hello"); },
+          [&](GatherMessage& gather) { handled = rendezvous_.gather(rank, std::move(gather), now_ns); },
+          [&](const AnnounceMessage& announce) {
+            log_.info(kSubsystem, "rank %d announced: %s", rank, announce.reason.c_str());
+            rendezvous_.announce(rank, announce);
+          },
+          [&](const GoodbyeMessage&) { handled = handleGoodbye(client); },
+          [&](const BeatMessage& beat) { handled = answerBeat(client, beat, now_ns); },
+          [&](CallReport& report) { rendezvous_.report(rank, std::move(report), now_ns); },
+          [&](const ReturnMessage&) {
+            handled = makeStatus(Code::kRemoteError, "it returned on a connection that it has joined by");
+          },
+          [&](RankState& state) { rendezvous_.tell(rank, std::move(state), now_ns); },
+          [&](const PingMessage& ping) { pings_[rank] = ping.number; },
+          [&](const Pace& pace) { rendezvous_.notePace(rank, pace, now_ns); },
+          [&](const JobQuestion&) {
+            client.channel.send(std::make_shared<const std::vector<std::byte>>(
+                encodeMessage(RootMessage(JobAnswer{rendezvous_.jobLines(now_ns)}))));
+          },
+      },
+      message);
+  return handled;
+}
+
+Status RootThread::handleGoodbye(Client& client) {
   liveness_.forget(client.rank);
   sessions_.erase(client.rank);
   rendezvous_.goodbye(client.rank);
@@ -268,21 +274,18 @@ Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int6
   return makeStatus(Code::kRemoteError, "it left");
 }
 
-Status RootThread::handleHello(Client& client, const RankMessage& message, int64_t now_ns) {
-  const HelloMessage* hello = std::get_if<HelloMessage>(&message);
-  if (!hello) return makeStatus(Code::kRemoteError, "its first message was not a Hello");
-  const Status judged = rendezvous_.hello(*hello, now_ns);
+Status RootThread::handleHello(Client& client, const HelloMessage& hello, int64_t now_ns) {
+  const Status judged = rendezvous_.hello(hello, now_ns);
   if (!judged.ok()) {
     refuse(client, judged, now_ns);
     return {};
   }
-  log_.trace(kSubsystem, "rank %d of %d joined from %s", hello->rank, hello->ranks,
-             client.peer.text().c_str());
+  log_.trace(kSubsystem, "rank %d of %d joined from %s", hello.rank, hello.ranks, client.peer.text().c_str());
   strangers_.remove(client.channel.fd());
   client.state = Client::State::kJoined;
-  client.rank = hello->rank;
-  Session& session = sessions_[hello->rank];
-  session.secret = hello->secret;
+  client.rank = hello.rank;
+  Session& session = sessions_[hello.rank];
+  session.secret = hello.secret;
   session.fd = client.channel.fd();
   return {};
 }

@@ -101,7 +101,10 @@ class RootThread final : public RootService {
   void lackDescriptors(int64_t now_ns, int error_number);
   void serve(int fd, int64_t now_ns);
   Status handle(Client& client, std::span<const std::byte> message, int64_t now_ns);
-  Status handleHello(Client& client, const RankMessage& message, int64_t now_ns);
+  // Of a rank that has joined on this connection.
+  Status handleJoined(Client& client, RankMessage message, int64_t now_ns);
+  Status handleGoodbye(Client& client);
+  Status handleHello(Client& client, const HelloMessage& hello, int64_t now_ns);
   void refuse(Client& client, const Status& why, int64_t now_ns);
   void drop(int fd, const Status& why);
   Status handleReturn(Client& client, const ReturnMessage& message, int64_t now_ns);

@@ -11,6 +11,9 @@ namespace horing {
 
 inline constexpr uint16_t kNoWay = UINT16_MAX;
 
+// What a sender's caller has acquired for the next message, until it is posted.
+enum class Acquired : uint8_t { kNothing, kSlot, kLanding };
+
 // A ring of messages by number, from 0. `Message` has the members `way` (the way that the message takes or took) and `is_sent` (nothing is
 // left to do for the message unless its way is lost), and whatever the transport needs to send it again. Only the constructor allocates.
 template <typename Message>

@@ -12,14 +12,12 @@ namespace horing {
 namespace {
 
 Status send(Communicator& comm, const uint64_t& word) {
-  const Transfer transfer{Transfer::Direction::kSend, 1, reinterpret_cast<const std::byte*>(&word), nullptr,
-                          sizeof word};
+  const Transfer transfer{Transfer::Send{reinterpret_cast<const std::byte*>(&word)}, 1, sizeof word};
   return comm.messages().exchange({&transfer, 1});
 }
 
 Status receive(Communicator& comm, uint64_t& word) {
-  const Transfer transfer{Transfer::Direction::kReceive, 0, nullptr, reinterpret_cast<std::byte*>(&word),
-                          sizeof word};
+  const Transfer transfer{Transfer::Receive{reinterpret_cast<std::byte*>(&word)}, 0, sizeof word};
   return comm.messages().exchange({&transfer, 1});
 }
 

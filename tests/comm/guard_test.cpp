@@ -75,7 +75,8 @@ TEST_F(GuardTest, TellsWhomACallHasWaitedForTenSeconds) {
   calls.beginExchange();
   const auto saidAfter = [&](int64_t seconds) {
     ::testing::internal::CaptureStderr();
-    watchdog.look(kExchange, seconds * 1'000'000'000, [] { return Obstacle{.text = "rank 1 is not here"}; });
+    watchdog.look(std::nullopt, seconds * 1'000'000'000,
+                  [] { return Obstacle{.text = "rank 1 is not here"}; });
     return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(saidAfter(0), "");

@@ -74,6 +74,55 @@ TEST(Introduction, TellsWhichSettingsDiffer) {
       << status.toString();
 }
 
+// A value that is not the default, and that fits the defaults of the others.
+Result<Config> withAnother(const ConfigVariable& variable) {
+  const std::string_view kind = variable.kind, allowed = variable.allowed;
+  std::vector<std::string> values;
+  if (kind == "Text") values = {"other"};
+  if (kind == "Int") {
+    const auto [least, most] = rangeOf(variable.name);
+    values = {std::to_string(least), std::to_string(most)};
+  }
+  for (size_t begin = 0; kind != "Int" && begin < allowed.size(); begin = allowed.find('|', begin) + 1) {
+    values.emplace_back(allowed.substr(begin, allowed.find('|', begin) - begin));
+    if (allowed.find('|', begin) == std::string_view::npos) break;
+  }
+  Result<Config> config = makeStatus(Code::kInternalError, "no other value");
+  for (const std::string& value : values) {
+    if (value == variable.fallback) continue;
+    config = Config::fromLookup(
+        [&](const char* name) { return name == std::string_view(variable.name) ? value.c_str() : nullptr; });
+    if (config.ok()) break;
+  }
+  return config;
+}
+
+TEST(Introduction, TellsOfEverySettingThatRanksMustShare) {
+  const auto settingsOf = [](const Config& config, uint64_t digest) {
+    CommunicatorOptions options;
+    options.config = config;
+    return settingsText(options, digest);
+  };
+  const Config usual = Config::fromLookup([](const char*) { return nullptr; }).take();
+  Introduction mine = someIntroduction(), theirs = someIntroduction();
+  mine.settings = settingsOf(usual, 1);
+  int shared = 0;
+  for (const ConfigVariable& variable : configVariables()) {
+    const Result<Config> other = withAnother(variable);
+    ASSERT_TRUE(other.ok()) << variable.name << ": " << other.status().toString();
+    theirs.settings = settingsOf(other.value(), 1);
+    const Status met = decodeIntroductions({encodeFields(mine), encodeFields(theirs)}, 0).status();
+    EXPECT_EQ(met.code(), variable.sharing == Sharing::kShared ? Code::kInvalidUsage : Code::kOk)
+        << variable.name;
+    if (variable.sharing != Sharing::kShared) continue;
+    ++shared;
+    EXPECT_NE(met.message().find(variable.name), std::string::npos) << met.toString();
+  }
+  EXPECT_GE(shared, 13);
+  theirs.settings = settingsOf(usual, 2);
+  EXPECT_FALSE(decodeIntroductions({encodeFields(mine), encodeFields(theirs)}, 0).ok()) << "other tables";
+}
+
 // As for control messages: a change of these bytes raises the version of the protocol.
 TEST(Introduction, IsTheSameBytesInEveryLibraryOfThisProtocol) {
   EXPECT_EQ(kProtocolVersion, 16u);

@@ -103,12 +103,8 @@ TEST_F(LentMemory, OfWhoOnlySendsIsNotUsed) {
 
 TEST_F(LentMemory, OfAReceiveIsWhereItLands) {
   giveToRankOne([](Communicator& comm, int rank, std::byte* data) {
-    const Transfer transfer{
-        .direction = rank == 0 ? Transfer::Direction::kSend : Transfer::Direction::kReceive,
-        .peer = 1 - rank,
-        .input = data,
-        .output = data,
-        .bytes = kWords * sizeof(uint32_t)};
+    Transfer transfer{.kind = Transfer::Send{data}, .peer = 1 - rank, .bytes = kWords * sizeof(uint32_t)};
+    if (rank == 1) transfer.kind = Transfer::Receive{data};
     return comm.messages().exchange({&transfer, 1});
   });
 }

@@ -11,7 +11,7 @@ namespace horing {
 namespace {
 
 // One lane of two steps. Each number is a call of poll() that ends a step.
-class StepsAtPolls final : public Driven {
+class StepsAtPolls final : public Driven, public LaneSteps {
  public:
   explicit StepsAtPolls(std::vector<int> polls) : polls_(std::move(polls)) {}
   bool poll() override {
@@ -21,11 +21,12 @@ class StepsAtPolls final : public Driven {
   }
   bool done() const override { return step_ == polls_.size(); }
   const Status& status() const override { return status_; }
+  std::optional<uint64_t> sequence() const override { return std::nullopt; }
+  std::string name() const override { return "two steps"; }
   Obstacle obstacle() const override { return {{}, "waits for a poll"}; }
   PeerWaits waits() const override { return {}; }
   Pause pause() const override { return Pause::kBriefly; }
   Covers covers() const override { return Covers::kAllMessages; }
-  Status overdue(int64_t) const override { return makeStatus(Code::kTimeout, "overdue"); }
   bool tellsOthers() const override { return false; }
   uint32_t roundsPerLook() const override { return 1; }
   size_t laneCount() const override { return 1; }
@@ -64,8 +65,8 @@ class ProgressTest : public testing_comm::GuardedTest {
 // A rank that does not spin polls twice in each round: at first, and again before it sleeps.
 TEST_F(ProgressTest, ShowsStepsThatEndInTheLastPollBeforeSleep) {
   StepsAtPolls operation({2, 5});
-  const Status status =
-      progress_.drive({.operation = operation, .deadline = Deadline::after(clock_, 20'000)});
+  const Status status = progress_.drive(
+      {.operation = operation, .deadline = Deadline::after(clock_, 20'000), .lanes = &operation});
   EXPECT_TRUE(status.ok()) << status.toString();
   const std::string timeline = timeline_.toJson();
   for (const char* part : {"\"step 0\"", "\"step 1\"", "\"asleep\""})

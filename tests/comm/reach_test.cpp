@@ -95,8 +95,7 @@ TEST_F(ReachTest, AdaptersForgetRegisteredMemoryThatIsDeregistered) {
 
 TEST_F(ReachTest, AMessageLendsRegisteredMemoryUntilItHasEnded) {
   std::vector<std::byte> memory(kInPlaceBytes);
-  const Transfer transfer{
-      .direction = Transfer::Direction::kSend, .peer = 1, .input = memory.data(), .bytes = memory.size()};
+  const Transfer transfer{.kind = Transfer::Send{memory.data()}, .peer = 1, .bytes = memory.size()};
   reach_->lend(1, {&transfer, 1});
   EXPECT_TRUE(transport_->lent.empty()) << "nobody registered it";
   ASSERT_TRUE(reach_->registerMemory(memory.data(), memory.size()).ok());

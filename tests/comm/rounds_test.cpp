@@ -11,11 +11,10 @@ namespace {
 std::array<std::byte, 64> memory;
 
 Transfer send(int peer, size_t at, size_t bytes = 8) {
-  return {.direction = Transfer::Direction::kSend, .peer = peer, .input = memory.data() + at, .bytes = bytes};
+  return {.kind = Transfer::Send{memory.data() + at}, .peer = peer, .bytes = bytes};
 }
 Transfer receive(int peer, size_t at, size_t bytes = 8) {
-  return {
-      .direction = Transfer::Direction::kReceive, .peer = peer, .output = memory.data() + at, .bytes = bytes};
+  return {.kind = Transfer::Receive{memory.data() + at}, .peer = peer, .bytes = bytes};
 }
 std::vector<size_t> sizes(const std::vector<Transfer>& transfers) {
   std::vector<size_t> sizes;

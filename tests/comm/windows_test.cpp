@@ -78,7 +78,8 @@ TEST_F(Windows3, RanksThatRegisterDifferentWindowsAreTold) {
   EXPECT_EQ(ends[0].code(), Code::kInvalidUsage) << ends[0].toString();
   EXPECT_NE(ends[0].message().find("rank 0 registers its window 1"), std::string::npos) << ends[0].message();
   EXPECT_NE(ends[0].message().find("rank 1 another"), std::string::npos) << ends[0].message();
-  EXPECT_FALSE(comm(0).messages().exchange(std::array{Transfer{.peer = 0}}).ok()) << "it sticks";
+  EXPECT_FALSE(comm(0).messages().exchange(std::array{Transfer{.kind = Transfer::Send(), .peer = 0}}).ok())
+      << "it sticks";
 }
 
 }  // namespace

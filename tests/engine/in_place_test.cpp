@@ -154,12 +154,12 @@ class MessagesInPlace : public EngineInPlace, public PeerConnections {
   bool up(int rank) const { return links_[rank]->established(); }
 
   Transfer send(int from, size_t bytes) {
-    return {Transfer::Direction::kSend, 1 - from,
-            reinterpret_cast<std::byte*>(ins_[static_cast<size_t>(from)].data()), nullptr, bytes};
+    return {Transfer::Send{reinterpret_cast<std::byte*>(ins_[static_cast<size_t>(from)].data())}, 1 - from,
+            bytes};
   }
   Transfer receive(int at, size_t bytes) {
-    return {Transfer::Direction::kReceive, 1 - at, nullptr,
-            reinterpret_cast<std::byte*>(outs_[static_cast<size_t>(at)].data()), bytes};
+    return {Transfer::Receive{reinterpret_cast<std::byte*>(outs_[static_cast<size_t>(at)].data())}, 1 - at,
+            bytes};
   }
   // False when an end reports an error.
   bool exchange(const std::vector<Transfer>& first, const std::vector<Transfer>& second) {

@@ -13,19 +13,14 @@ class InboxTest : public testing::Test {
   static constexpr uint64_t kTag = 5, kOther = 6;
 
   Transfer receive(int from, uint64_t tag, std::vector<std::byte>& data) {
-    return {.direction = Transfer::Direction::kReceive,
-            .peer = from,
-            .output = data.data(),
-            .bytes = data.size(),
-            .tag = tag,
-            .source = &source_};
+    return {.kind = Transfer::TaggedReceive{data.data(), tag, &source_}, .peer = from, .bytes = data.size()};
   }
   // A message of `bytes` bytes, each of this value.
   Transfer arriveAll(int from, uint64_t tag, size_t bytes, int value) {
     Result<std::optional<Transfer>> arriving = inbox_.arrive(from, tag, bytes);
     EXPECT_TRUE(arriving.ok() && arriving.value());
     Transfer arrived = *arriving.value();
-    std::memset(arrived.output, value, bytes);
+    std::memset(arrived.output(), value, bytes);
     return arrived;
   }
 
@@ -41,13 +36,13 @@ TEST_F(InboxTest, GivesAMessageToTheFirstReceiveThatNamesIt) {
   EXPECT_TRUE(inbox_.awaits(3));
   EXPECT_TRUE(inbox_.awaits(4)) << "one receives from any rank";
   const Transfer arrived = arriveAll(3, kTag, 8, 1);
-  EXPECT_EQ(arrived.output, first_.data());
+  EXPECT_EQ(arrived.output(), first_.data());
   EXPECT_EQ(arrived.peer, 3);
   ASSERT_TRUE(inbox_.complete(arrived));
   EXPECT_EQ(source_, 3);
   EXPECT_FALSE(inbox_.awaits(4));
   EXPECT_EQ(inbox_.waitsFor(), std::vector<int32_t>{3});
-  EXPECT_EQ(arriveAll(3, kTag, 8, 2).output, second_.data());
+  EXPECT_EQ(arriveAll(3, kTag, 8, 2).output(), second_.data());
 }
 
 TEST_F(InboxTest, KeepsMessagesInTheirOrder) {
@@ -68,7 +63,7 @@ TEST_F(InboxTest, HandsOverAMessageThatIsStillArriving) {
   EXPECT_NE(first_, std::vector<std::byte>(8, std::byte{1}));
   const std::optional<Transfer> received = inbox_.complete(arriving);
   ASSERT_TRUE(received);
-  EXPECT_EQ(received->output, first_.data());
+  EXPECT_EQ(received->output(), first_.data());
   EXPECT_EQ(first_, std::vector<std::byte>(8, std::byte{1}));
 }
 

@@ -22,11 +22,10 @@ inline std::vector<std::byte> pattern(size_t bytes, int seed) {
 }
 
 inline Transfer sendTo(int peer, const std::vector<std::byte>& data) {
-  return {.direction = Transfer::Direction::kSend, .peer = peer, .input = data.data(), .bytes = data.size()};
+  return {.kind = Transfer::Send{data.data()}, .peer = peer, .bytes = data.size()};
 }
 inline Transfer receiveFrom(int peer, std::vector<std::byte>& data) {
-  return {
-      .direction = Transfer::Direction::kReceive, .peer = peer, .output = data.data(), .bytes = data.size()};
+  return {.kind = Transfer::Receive{data.data()}, .peer = peer, .bytes = data.size()};
 }
 
 class PointToPointRanks : public testing::Test {

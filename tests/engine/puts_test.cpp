@@ -7,15 +7,13 @@ namespace horing {
 namespace {
 
 Transfer putTo(int peer, const std::vector<std::byte>& data, PutTarget target) {
-  Transfer put = sendTo(peer, data);
-  put.target = target;
-  return put;
+  return {.kind = Transfer::Put{data.data(), target}, .peer = peer, .bytes = data.size()};
 }
 Transfer signalTo(int peer) {
-  return {.peer = peer, .target = PutTarget()};
+  return {.kind = Transfer::Put(), .peer = peer};
 }
 Transfer waitFor(int peer, uint64_t signals) {
-  return {.direction = Transfer::Direction::kReceive, .peer = peer, .signals = signals};
+  return {.kind = Transfer::SignalWait{signals}, .peer = peer};
 }
 
 constexpr uint64_t kWindow = 7;
@@ -101,7 +99,7 @@ TEST_F(Puts, SignalOnlyWithAnIndexThatTheirTargetCounts) {
     makeWithWindow(2);
     const auto data = pattern(8, 1);
     Transfer wrong = is_put ? putTo(1, data, {kWindow, 0}) : signalTo(1);
-    wrong.signal = 1;
+    std::get<Transfer::Put>(wrong.kind).signal = 1;
     ASSERT_TRUE(rank(0).begin(std::vector{wrong}).ok());
     pollAll();
     EXPECT_EQ(rank(1).status().code(), Code::kInvalidUsage);
@@ -117,7 +115,7 @@ TEST_F(Puts, AreNotMistakenForSignalsOfAnotherIndex) {
   const auto data = pattern(8, 1);
   ASSERT_TRUE(rank(0).begin(std::vector{putTo(1, data, {kWindow, 0})}).ok());
   Transfer wait = waitFor(0, 1);
-  wait.signal = 1;
+  std::get<Transfer::SignalWait>(wait.kind).signal = 1;
   ASSERT_TRUE(rank(1).begin(std::vector{wait}).ok());
   pollAll();
   EXPECT_FALSE(rank(1).done());
@@ -151,14 +149,14 @@ TEST_F(Puts, PassMessagesWithTags) {
   makeWithWindow(2);
   const auto tagged = pattern(700, 1), data = pattern(900, 2);
   Transfer send = sendTo(1, tagged);
-  send.tag = 5;
+  send.kind = Transfer::TaggedSend{tagged.data(), 5};
   ASSERT_TRUE(rank(0).begin(std::vector{send, putTo(1, data, {kWindow, 0})}).ok());
   ASSERT_TRUE(rank(1).begin(std::vector{waitFor(0, 1)}).ok());
   ASSERT_TRUE(run()) << rank(1).obstacle().text;
   EXPECT_TRUE(std::equal(data.begin(), data.end(), window()));
   std::vector<std::byte> received(700);
   Transfer receive = receiveFrom(0, received);
-  receive.tag = 5;
+  receive.kind = Transfer::TaggedReceive{received.data(), 5};
   ASSERT_TRUE(rank(1).begin(std::vector{receive}).ok());
   ASSERT_TRUE(run());
   EXPECT_EQ(received, tagged);

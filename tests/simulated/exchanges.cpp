@@ -143,11 +143,10 @@ void Exchanges::begin(Rank& rank) {
   rank.begun = true;
   std::vector<Transfer> transfers;
   for (Message& message : groups_[rank.group]) {
-    using Direction = Transfer::Direction;
     if (message.from == rank.number)
-      transfers.push_back({Direction::kSend, message.to, message.sent.data(), nullptr, message.bytes});
+      transfers.push_back({Transfer::Send{message.sent.data()}, message.to, message.bytes});
     if (message.to == rank.number)
-      transfers.push_back({Direction::kReceive, message.from, nullptr, message.received.data(),
+      transfers.push_back({Transfer::Receive{message.received.data()}, message.from,
                            message.bytes + (isOdd(message) ? 1 : 0)});
   }
   if (Status begun = rank.engine.begin(transfers); !begun.ok()) finish(rank, std::move(begun));

@@ -134,22 +134,23 @@ Status checkType(DataType type) {
 }
 
 Status checkTransfer(const Transfer& transfer, int rank, int ranks) {
-  const bool sends = transfer.direction == Transfer::Direction::kSend;
-  const bool is_from_any = transfer.tag && !sends && transfer.peer == kAnyRank;
-  if (!is_from_any && (transfer.peer < 0 || transfer.peer >= ranks))
+  const bool may_be_any = std::holds_alternative<Transfer::TaggedReceive>(transfer.kind);
+  const bool is_any = may_be_any && transfer.peer == kAnyRank;
+  if (!is_any && (transfer.peer < 0 || transfer.peer >= ranks))
     return makeStatus(Code::kInvalidArgument, "peer is %d: expected 0 to %d%s", transfer.peer, ranks - 1,
-                      transfer.tag && !sends ? ", or HORING_ANY_RANK (-1)" : "");
-  if (transfer.tag && (transfer.peer == rank || ranks == 1))
+                      may_be_any ? ", or HORING_ANY_RANK (-1)" : "");
+  if (transfer.meeting() == Transfer::Meeting::kTag && (transfer.peer == rank || ranks == 1))
     return makeStatus(Code::kInvalidArgument,
                       "rank %d would exchange a message with a tag with itself: expected another rank", rank);
-  if (transfer.signals > 0) return {};
   if (transfer.bytes > PTRDIFF_MAX)
     return makeStatus(Code::kInvalidArgument, "count: %zu bytes do not fit into memory", transfer.bytes);
-  if (transfer.bytes > 0 && !(sends ? static_cast<const void*>(transfer.input) : transfer.output))
+  if (transfer.bytes > 0 && !transfer.memory()) {
+    const bool sends = transfer.direction() == Transfer::Direction::kSend;
     return makeStatus(Code::kInvalidArgument, "%s is NULL and count is not 0",
-                      transfer.target ? "localbuff"
-                      : sends         ? "sendbuff"
-                                      : "recvbuff");
+                      transfer.isOneSided() ? "localbuff"
+                      : sends               ? "sendbuff"
+                                            : "recvbuff");
+  }
   return {};
 }
 

@@ -30,7 +30,7 @@ std::vector<CommandBuffer> buffersOf(const Command& command, int rank) {
     if (output && output != input) buffers.push_back({"recvbuff", output});
   };
   for (const Transfer& transfer : command.transfers())
-    if (transfer.bytes > 0) add(transfer.input, transfer.output);
+    if (transfer.bytes > 0) add(transfer.input(), transfer.output());
   for (const ListEntry& entry : command.entries())
     if (entry.count > 0) add(entry.input, entry.output);
   if (const auto* const collective = std::get_if<CollectiveCommand>(&command.work)) {

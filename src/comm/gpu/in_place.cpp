@@ -17,7 +17,7 @@ Status GpuInPlace::copy(std::byte* to, const std::byte* from, size_t bytes, Ends
 
 Status GpuInPlace::received(std::span<const Transfer> transfers) const {
   const bool any = std::any_of(transfers.begin(), transfers.end(), [this](const Transfer& transfer) {
-    return transfer.copier == this && transfer.direction == Transfer::Direction::kReceive;
+    return transfer.copier == this && transfer.direction() == Transfer::Direction::kReceive;
   });
   if (!any) return {};
   HORING_TRY(flushAdapterWrites(*device_));

@@ -249,7 +249,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
         Code::kInvalidUsage,
         "rank %d: a message %s rank %d goes through the host, and cannot be part of a graph: %s; "
         "launch it outside",
-        own, rest.front().direction == Transfer::Direction::kSend ? "to" : "from", rest.front().peer,
+        own, rest.front().direction() == Transfer::Direction::kSend ? "to" : "from", rest.front().peer,
         rest.front().on_gpu ? "its GPU's memory is not reached, and there are too many ranks for this "
                               "(33), or one has not the memory for it"
                             : "it is not in a GPU's memory");
@@ -316,8 +316,8 @@ Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchang
   HORING_ASSIGN(const std::vector<OwnMessage> to_self, ownMessages(own, transfers));
   GpuExchange messages;
   for (const auto& [send, receive] : to_self)
-    if (send->bytes > 0 && receive->output != send->input)
-      messages.to_self.push_back({receive->output, {send->input, send->bytes}});
+    if (send->bytes > 0 && receive->output() != send->input())
+      messages.to_self.push_back({receive->output(), {send->input(), send->bytes}});
   std::vector<Transfer> to_others;
   for (const Transfer& each : transfers)
     if (each.peer != own) to_others.push_back(each);

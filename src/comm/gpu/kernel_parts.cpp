@@ -49,15 +49,13 @@ std::vector<Transfer> messagesOf(const Call& call, int ranks) {
   const Contract contract = contractOf(call.collective);
   std::vector<Transfer> messages;
   const auto send = [&](int peer, size_t offset, size_t count) {
-    messages.push_back({.direction = Transfer::Direction::kSend,
+    messages.push_back({.kind = Transfer::Send{call.input + offset * element_bytes},
                         .peer = peer,
-                        .input = call.input + offset * element_bytes,
                         .bytes = count * element_bytes});
   };
   const auto receive = [&](int peer, size_t offset, size_t count) {
-    messages.push_back({.direction = Transfer::Direction::kReceive,
+    messages.push_back({.kind = Transfer::Receive{call.output + offset * element_bytes},
                         .peer = peer,
-                        .output = call.output + offset * element_bytes,
                         .bytes = count * element_bytes});
   };
   for (int peer = 0; peer < ranks; ++peer) {

@@ -179,8 +179,7 @@ Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const S
   if (Status known = membership_.control().status(); !known.ok()) return known;
   if (own.code() == Code::kTimeout)
     return watchdog_.overdue(number, obstacle, communicator_.timeoutMs(), own);
-  if (own.code() == Code::kInvalidUsage) return watchdog_.mismatch(number, obstacle, own);
-  return own;
+  return watchdog_.failed(number, obstacle, own);
 }
 
 Status LaunchWatch::outcome() {

@@ -47,12 +47,13 @@ class StagedPieces::Builder {
         continue;
       }
       const CudaAddress at = reserve(transfer.bytes);
-      if (transfer.direction == Transfer::Direction::kSend) {
-        copyIn(at, cudaAddress(transfer.input), transfer.bytes, isPinned(transfer.input));
-        transfer.input = pointer(at);
-      } else {
-        copyOut(cudaAddress(transfer.output), at, transfer.bytes, isPinned(transfer.output));
-        transfer.output = pointer(at);
+      // Of the others, none has memory of a GPU.
+      if (const std::byte* const input = transfer.input()) {
+        copyIn(at, cudaAddress(input), transfer.bytes, isPinned(input));
+        transfer.kind = Transfer::Send{pointer(at)};
+      } else if (std::byte* const output = transfer.output()) {
+        copyOut(cudaAddress(output), at, transfer.bytes, isPinned(output));
+        transfer.kind = Transfer::Receive{pointer(at)};
       }
       transfers_.push_back(transfer);
     }

@@ -475,7 +475,7 @@ Status GpuTeam::connectMessages(int rank, std::span<const Transfer> transfers) {
   cuda::BoundExchange& exchange = *exchanges_[static_cast<size_t>(rank)];
   const auto connectAll = [&]() -> Status {
     for (const Transfer& each : transfers) {
-      const bool sends = each.direction == Transfer::Direction::kSend;
+      const bool sends = each.direction() == Transfer::Direction::kSend;
       const int32_t flow = cuda::BoundExchange::flowNumber(each.peer, sends);
       if (exchange.isConnected(flow)) continue;
       std::vector<cuda::Port*> ports;

@@ -95,6 +95,7 @@ class Guard {
   Status recorded(FlightRecord record, int64_t timeout_ms, int64_t* looked_ns, bool has_begun,
                   const Body& body);
 
+  int rank() const { return parts_.rank; }
   Watchdog& watchdog() { return watchdog_; }
   CallLog& calls() { return parts_.records.calls(); }
 

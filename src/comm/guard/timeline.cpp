@@ -58,18 +58,18 @@ void Timeline::slept(int64_t begun_ns) {
   add({begun_ns, clock_.nowNs(), 0, 0, kSleep, 0});
 }
 
-void Timeline::lanesBegin(const Driven& operation) {
-  lanes_.assign(operation.laneCount(), {});
+void Timeline::lanesBegin(const LaneSteps* operation) {
+  lanes_.assign(operation ? operation->laneCount() : 0, {});
   most_lanes_ = std::max(most_lanes_, lanes_.size());
   const int64_t now_ns = clock_.nowNs();
-  for (size_t lane = 0; lane < lanes_.size(); ++lane) lanes_[lane] = {operation.laneStep(lane), now_ns};
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) lanes_[lane] = {operation->laneStep(lane), now_ns};
 }
 
-void Timeline::lanesWentOn(const Driven& operation) {
+void Timeline::lanesWentOn(const LaneSteps* operation) {
   const int64_t now_ns = clock_.nowNs();
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     LanePlace& place = lanes_[lane];
-    const int32_t step = operation.laneStep(lane);
+    const int32_t step = operation->laneStep(lane);
     if (step == place.step) continue;
     add({place.since_ns, now_ns, 0, place.step, static_cast<uint16_t>(kFirstLane + lane), 0});
     place = {step, now_ns};

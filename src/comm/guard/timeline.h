@@ -12,7 +12,7 @@
 
 namespace horing {
 
-class Driven;
+class LaneSteps;
 
 // One thread at a time, except launch(). Memory is fixed, 2 MiB: the latest kMaxSpans are kept.
 class Timeline {
@@ -28,9 +28,10 @@ class Timeline {
   void launch(const FlightRecord& record);
   // Adds a sleep from `begun_ns` until now.
   void slept(int64_t begun_ns);
-  // Call these when an operation begins, makes progress and ends: they record which lanes have reached another step.
-  void lanesBegin(const Driven& operation);
-  void lanesWentOn(const Driven& operation);
+  // Call these when an operation begins, and when it makes progress: they record which of its lanes have reached another step. Null: it
+  // has none.
+  void lanesBegin(const LaneSteps* operation);
+  void lanesWentOn(const LaneSteps* operation);
 
   // As JSON, times in microseconds of the machine's wall clock, so that timelines of several machines line up.
   std::string toJson() const;

@@ -6,29 +6,32 @@
 
 namespace horing {
 
-void Watchdog::tell(CallReport::Kind kind, uint64_t sequence, Obstacle obstacle, int64_t timeout_ms) {
-  calls_.waits(sequence, std::move(obstacle));
+void Watchdog::tell(CallReport::Kind kind, std::optional<uint64_t> call, Obstacle obstacle,
+                    int64_t timeout_ms) {
+  calls_.waits(call.value_or(kExchange), std::move(obstacle));
   has_told_ = true;
-  if (sequence == kExchange) {
+  if (!call) {
     RankState state = calls_.state(clock_.nowNs());
     state.overdue_ms = static_cast<uint32_t>(timeout_ms);
     control_.reportState(state);
     return;
   }
-  CallReport report = calls_.report(sequence);
+  CallReport report = calls_.report(*call);
   report.kind = kind;
   report.timeout_ms = static_cast<uint32_t>(timeout_ms);
   control_.reportCall(report);
 }
 
-Status Watchdog::mismatch(uint64_t sequence, Obstacle obstacle, const Status& own) {
-  if (sequence == kExchange) return own;
-  tell(CallReport::Kind::kMismatch, sequence, std::move(obstacle), 0);
+Status Watchdog::failed(std::optional<uint64_t> call, Obstacle obstacle, const Status& own) {
+  const bool others_disagree = call && own.code() == Code::kInvalidUsage;
+  if (!others_disagree) return own;
+  tell(CallReport::Kind::kMismatch, call, std::move(obstacle), 0);
   return verdict(own);
 }
 
-Status Watchdog::overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_ms, const Status& own) {
-  tell(CallReport::Kind::kOverdue, sequence, std::move(obstacle), timeout_ms);
+Status Watchdog::overdue(std::optional<uint64_t> call, Obstacle obstacle, int64_t timeout_ms,
+                         const Status& own) {
+  tell(CallReport::Kind::kOverdue, call, std::move(obstacle), timeout_ms);
   return verdict(own);
 }
 

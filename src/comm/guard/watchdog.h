@@ -2,6 +2,7 @@
 // Reports the call of a rank that waits too long to the rendezvous, which finds the rank to blame (control/call_ledger.h).
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -12,8 +13,8 @@
 
 namespace horing {
 
-// `sequence` is a call's number, or kExchange for a group of sends and receives, which control/wait_graph.h judges. One thread at a time.
-// All arguments of the constructor must outlive it.
+// `call` is a call's number; nothing: a group of sends and receives, which control/wait_graph.h judges. One thread at a time. All arguments
+// of the constructor must outlive it.
 class Watchdog {
  public:
   // `aborted` ends the wait for a verdict.
@@ -21,10 +22,10 @@ class Watchdog {
            const std::atomic<bool>& aborted)
       : calls_(calls), control_(control), clock_(clock), log_(log), aborted_(aborted) {}
 
-  // Call this regularly while call `sequence` waits; its latest progress was idle_ns ago. Reports a long wait, and again at growing
+  // Call this regularly while the call waits; its latest progress was idle_ns ago. Reports a long wait, and again at growing
   // intervals. describe() returns the obstacle, with the time of the latest progress if that differs, and is called only for a report.
   template <typename Describe>
-  void look(uint64_t sequence, int64_t idle_ns, const Describe& describe) {
+  void look(std::optional<uint64_t> call, int64_t idle_ns, const Describe& describe) {
     if (idle_ns < kFirstReportNs) {
       due_ns_ = kFirstReportNs;
       is_named_ = false;
@@ -38,7 +39,7 @@ class Watchdog {
     if (idle_ns >= kNamedNs && !std::exchange(is_named_, true))
       log_.info("comm", "has waited for %lld s: %s", static_cast<long long>(idle_ns / 1'000'000'000),
                 obstacle.text.c_str());
-    tell(CallReport::Kind::kStalled, sequence, std::move(obstacle), 0);
+    tell(CallReport::Kind::kStalled, call, std::move(obstacle), 0);
   }
 
   // Call this whenever the call makes progress, so that the rendezvous is not told that it still waits. Free unless it waited.
@@ -47,23 +48,23 @@ class Watchdog {
       calls_.goesOn();
   }
 
-  // The call failed with `own`, perhaps because of another rank. Returns that rank's error, or else `own`, after at most 2 s. Messages
-  // whose sizes differ are the fault of their two ranks.
-  Status mismatch(uint64_t sequence, Obstacle obstacle, const Status& own);
+  // The call failed with `own`. If ranks may have made different calls, returns the verdict of the rendezvous, or else `own`, after at
+  // most 2 s. Messages whose sizes differ are the fault of their two ranks.
+  Status failed(std::optional<uint64_t> call, Obstacle obstacle, const Status& own);
   // A connection was lost, perhaps to a rank that left because it called something else. If the rendezvous knows, its verdict arrives soon;
   // does not wait for it.
-  void suspect(uint64_t sequence, Obstacle obstacle) {
-    if (sequence != kExchange) tell(CallReport::Kind::kMismatch, sequence, std::move(obstacle), 0);
+  void suspect(std::optional<uint64_t> call, Obstacle obstacle) {
+    if (call) tell(CallReport::Kind::kMismatch, call, std::move(obstacle), 0);
   }
-  // As mismatch(), for a call whose deadline, timeout_ms after its begin, has passed.
-  Status overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_ms, const Status& own);
+  // The deadline of the call, timeout_ms after its begin, has passed. Returns the verdict, or else `own`, after at most 2 s.
+  Status overdue(std::optional<uint64_t> call, Obstacle obstacle, int64_t timeout_ms, const Status& own);
 
  private:
   static constexpr int64_t kFirstReportNs = 200'000'000;
   static constexpr int64_t kLongestPauseNs = 2'000'000'000;
   static constexpr int64_t kNamedNs = 10'000'000'000;
 
-  void tell(CallReport::Kind kind, uint64_t sequence, Obstacle obstacle, int64_t timeout_ms);
+  void tell(CallReport::Kind kind, std::optional<uint64_t> call, Obstacle obstacle, int64_t timeout_ms);
   Status verdict(const Status& own) const;
 
   CallLog& calls_;

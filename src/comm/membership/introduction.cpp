@@ -32,6 +32,13 @@ std::string settingsNotIn(std::string_view settings, std::string_view others) {
   return text;
 }
 
+void addSetting(std::string& numbers, std::string&, const char* name, int64_t value) {
+  numbers += formatString(" %s=%lld", name, static_cast<long long>(value));
+}
+void addSetting(std::string&, std::string& texts, const char* name, const std::string& value) {
+  texts += formatString(" %s=%s", name, value.c_str());
+}
+
 // Whether the machine is measured, read by rank 0 from its file, or neither: the same on all ranks.
 const char* calibrationKind(const Config& config) {
   return readsMachine(config) ? "(a file)" : config.calibrate.c_str();
@@ -54,22 +61,21 @@ bool measuresOnce(const CommunicatorOptions& options) {
 
 }  // namespace
 
-// Numbers first, since a text that is too long loses its end.
 std::string settingsText(const CommunicatorOptions& options, uint64_t table_digest) {
-  const Config& c = options.config;
-  return formatString(
-      "HORING_TESTS_WINDOW=%lld HORING_TESTS_SLOTS=%lld HORING_TESTS_SOCKET_SLOTS=%lld "
-      "HORING_SLICE_BYTES=%lld config.numRmaSig=%d HORING_REPRODUCIBLE=%d "
-      "HORING_TESTS_GPU_COPY_BYTES=%lld HORING_TESTS_GPU_PROXIES=%lld "
-      "HORING_ALGO=%s HORING_TRANSPORTS=%s HORING_GPU_PATH=%s HORING_TESTS_SINGLE_COPY=%s "
-      "HORING_SELECTION=%s(%016llx) "
-      "HORING_CALIBRATE=%s",
-      static_cast<long long>(c.window), static_cast<long long>(c.slots),
-      static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), options.signals,
-      c.reproducible, static_cast<long long>(c.gpu_copy_bytes), static_cast<long long>(c.gpu_proxies),
-      c.algorithm.c_str(), c.transports.c_str(), c.gpu_path.c_str(), c.single_copy.c_str(),
-      c.selection == kSelectionAuto || c.selection == kSelectionByModel ? c.selection.c_str() : "",
-      static_cast<unsigned long long>(table_digest), calibrationKind(c));
+  Config config = options.config;
+  // Ranks must agree on what these two lead to, not on where that is kept.
+  const bool is_chosen = config.selection == kSelectionAuto || config.selection == kSelectionByModel;
+  config.selection = formatString("%s(%016llx)", is_chosen ? config.selection.c_str() : "",
+                                  static_cast<unsigned long long>(table_digest));
+  config.calibrate = calibrationKind(options.config);
+  std::string numbers = formatString("config.numRmaSig=%d", options.signals), texts;
+#define X(member, kind, sharing, fallback, allowed, name, help) \
+  if (Sharing::k##sharing == Sharing::kShared) addSetting(numbers, texts, name, config.member);
+  HORING_CONFIG(X)
+  HORING_TEST_CONFIG(X)
+#undef X
+  // Numbers first, since a text that is too long loses its end.
+  return numbers + texts;
 }
 
 Placement::First firstOf(const CommunicatorOptions& options) {

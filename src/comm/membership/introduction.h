@@ -25,7 +25,7 @@ struct Introduction {
   std::vector<std::vector<std::byte>> addresses{};  // of its transports, in the order of the transports
 };
 
-// The settings that must be equal on all ranks, as one line of text. `table_digest`: the digest of the selection table.
+// The settings that must be equal on all ranks (Sharing::kShared), as one line of text. `table_digest`: the digest of the selection table.
 std::string settingsText(const CommunicatorOptions& options, uint64_t table_digest);
 // Whether this rank has cached tables, and whether it measures if there is none; of all ranks, rank 0's answer counts.
 Placement::First firstOf(const CommunicatorOptions& options);

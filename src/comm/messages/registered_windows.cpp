@@ -83,7 +83,7 @@ Status RegisteredWindows::listen(const Window& window) {
   puts().listen(links.peers);
   const uint64_t own_bytes = window.bytes[static_cast<size_t>(membership_.rank())];
   parts_.reach.lent().lendWindow(transports, window.memory, own_bytes, ticketOf(window));
-  LinksComingUp coming_up(membership_.rank(), parts_.connector, links);
+  LinksComingUp coming_up(parts_.connector, links, std::nullopt);
   parts_.guard.calls().beginExchange();
   const Status status = withoutExceptions([&] {
     return parts_.progress.drive({.operation = coming_up,

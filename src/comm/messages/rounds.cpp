@@ -15,7 +15,7 @@ std::vector<size_t> roundsByTransfer(std::span<const Transfer> transfers) {
   std::vector<size_t> counts(2 * static_cast<size_t>(peers)), rounds(transfers.size());
   bool are_several = false;
   for (size_t i = 0; i < transfers.size(); ++i) {
-    const bool sends = transfers[i].direction == Transfer::Direction::kSend;
+    const bool sends = transfers[i].direction() == Transfer::Direction::kSend;
     rounds[i] = counts[2 * static_cast<size_t>(transfers[i].peer) + sends]++;
     are_several = are_several || rounds[i] > 0;
   }
@@ -34,8 +34,9 @@ bool readsEarlier(const Transfer& send, size_t round, std::span<const Written> w
   const auto comes_before = [](const Written& each, const std::byte* address) {
     return std::less_equal<>()(each.end, address);
   };
-  auto each = std::lower_bound(written.begin(), written.end(), send.input, comes_before);
-  for (; each != written.end() && std::less<>()(each->begin, send.input + send.bytes); ++each)
+  const std::byte* const input = send.input();
+  auto each = std::lower_bound(written.begin(), written.end(), input, comes_before);
+  for (; each != written.end() && std::less<>()(each->begin, input + send.bytes); ++each)
     if (each->round < round) return true;
   return false;
 }
@@ -47,13 +48,12 @@ std::vector<std::vector<Transfer>> roundsOf(std::span<const Transfer> transfers)
   if (rounds.empty()) return {};
   std::vector<Written> written;
   for (size_t i = 0; i < transfers.size(); ++i)
-    if (const Transfer& each = transfers[i];
-        each.direction == Transfer::Direction::kReceive && each.output && each.bytes > 0)
-      written.push_back({each.output, each.output + each.bytes, rounds[i]});
+    if (std::byte* const output = transfers[i].output(); output && transfers[i].bytes > 0)
+      written.push_back({output, output + transfers[i].bytes, rounds[i]});
   std::ranges::sort(written, std::less<>(), &Written::begin);
   bool are_apart = false;
   for (size_t i = 0; i < transfers.size() && !are_apart; ++i)
-    are_apart = transfers[i].direction == Transfer::Direction::kSend && transfers[i].bytes > 0 &&
+    are_apart = transfers[i].direction() == Transfer::Direction::kSend && transfers[i].bytes > 0 &&
                 readsEarlier(transfers[i], rounds[i], written);
   std::vector<std::vector<Transfer>> apart(are_apart ? *std::ranges::max_element(rounds) + 1 : 0);
   for (size_t i = 0; i < transfers.size() && are_apart; ++i) apart[rounds[i]].push_back(transfers[i]);

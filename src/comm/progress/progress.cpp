@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/no_memory.h"
+#include "comm/progress/service.h"
 
 namespace horing {
 
@@ -13,10 +14,6 @@ namespace {
 
 // How often a wait looks at the deadline, at abort() and at news of other ranks. No descriptor announces these.
 constexpr int64_t kLookAroundNs = 1'000'000;
-// Of a rank that is in no call, when it is asked why others wait: without puts that arrive, and at most. A call that begins meanwhile
-// waits for them.
-constexpr int kServiceRounds = 16;
-constexpr int64_t kLongestServiceNs = 1'000'000;
 constexpr int kLongestBlockMs = 50;
 // Where something is due that no descriptor announces: a peer's file, a retry, a turn on a stream.
 constexpr int kBriefBlockMs = 2;
@@ -37,16 +34,14 @@ Status Progress::drive(const Drive& drive) {
   Watchdog& watchdog = parts_.guard.watchdog();
   uint32_t rounds_to_look = 0;
   int64_t next_look_ns = 0;  // nothing to look for before the clock has been looked at
-  if (parts_.timeline) parts_.timeline->lanesBegin(operation);
+  if (parts_.timeline) parts_.timeline->lanesBegin(drive.lanes);
   waiter_.progressed();
   for (;;) {
     // First, so that what can be sent is on its way when the transports are driven.
-    bool progressed = poll(operation);
+    bool progressed = poll(drive);
     if (operation.done()) return {};
-    if (const Status& own = operation.status(); !own.ok()) [[unlikely]] {
-      const bool others_disagree = own.code() == Code::kInvalidUsage;
-      return others_disagree ? watchdog.mismatch(drive.sequence, operation.obstacle(), own) : own;
-    }
+    if (const Status& own = operation.status(); !own.ok()) [[unlikely]]
+      return watchdog.failed(operation.sequence(), operation.obstacle(), own);
     uint32_t transports = drive.transports;
     if (background_.mayHaveAny()) [[unlikely]] {
       progressed = background_.poll(operation.covers()) || progressed;
@@ -54,7 +49,7 @@ Status Progress::drive(const Drive& drive) {
       transports |= background_.transports();
     }
     if (Status moved = parts_.connector.progress(transports); !moved.ok()) [[unlikely]] {
-      watchdog.suspect(drive.sequence, operation.obstacle());
+      watchdog.suspect(operation.sequence(), operation.obstacle());
       return moved;
     }
     if (progressed) {
@@ -74,7 +69,7 @@ Status Progress::drive(const Drive& drive) {
       HORING_TRY(checkOnIt(drive, now_ns));
       next_look_ns = now_ns + kLookAroundNs;
     }
-    if (progressed || waiter_.idle(now_ns) == Waiter::Step::kAgain) continue;
+    if (progressed || !drive.waits || waiter_.idle(now_ns) == Waiter::Step::kAgain) continue;
     const Pause pause = operation.pause();
     if (pause == Pause::kForCopies) {
       std::this_thread::sleep_for(kCopyNap);
@@ -82,13 +77,13 @@ Status Progress::drive(const Drive& drive) {
     }
     const bool is_brief = pause == Pause::kBriefly || background_.pausesBriefly();
     HORING_TRY(
-        sleep(operation, std::min(is_brief ? kBriefBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));
+        sleep(drive, std::min(is_brief ? kBriefBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));
   }
 }
 
-bool Progress::poll(Driven& operation) {
-  const bool progressed = operation.poll();
-  if (progressed && parts_.timeline) parts_.timeline->lanesWentOn(operation);
+bool Progress::poll(const Drive& drive) {
+  const bool progressed = drive.operation.poll();
+  if (progressed && parts_.timeline) parts_.timeline->lanesWentOn(drive.lanes);
   return progressed;
 }
 
@@ -110,23 +105,23 @@ Status Progress::checkOnIt(const Drive& drive, int64_t now_ns) {
   const Driven& operation = drive.operation;
   HORING_TRY(lookAround());
   if (operation.tellsOthers()) {
-    parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns),
+    parts_.guard.watchdog().look(operation.sequence(), waiter_.idleNs(now_ns),
                                  [&] { return obstacleOf(operation, now_ns); });
   } else if (background_.waitsForRoom()) {
-    parts_.guard.watchdog().look(drive.sequence, waiter_.idleNs(now_ns),
+    parts_.guard.watchdog().look(operation.sequence(), waiter_.idleNs(now_ns),
                                  [&] { return background_.obstacle(); });
   }
   if (TaggedExchange* const messages = background_.tagged(); messages && messages->deadline().passed()) {
     CallLog& calls = parts_.guard.calls();
     calls.beginExchange();
-    const Status verdict = overdue(*messages, kExchange);
+    const Status verdict = overdue(*messages);
     calls.endExchange();
     return verdict;
   }
   if (!drive.deadline.passed()) return {};
   // Copies have deadlines of their own.
   const bool awaits_copies = operation.pause() == Pause::kForCopies && operation.obstacle().isNobody();
-  return awaits_copies ? Status() : overdue(operation, drive.sequence);
+  return awaits_copies ? Status() : overdue(operation);
 }
 
 // Messages lost with a connection are sent again once it is re-established. Until then they do not count as never sent, and the
@@ -138,10 +133,16 @@ Obstacle Progress::obstacleOf(const Driven& operation, int64_t now_ns) {
   return obstacle;
 }
 
-Status Progress::overdue(const Driven& operation, uint64_t sequence) {
+Status Progress::overdue(const Driven& operation) {
   const int64_t timeout_ms = parts_.timeout_ms;
-  return parts_.guard.watchdog().overdue(sequence, operation.obstacle(), timeout_ms,
-                                         operation.overdue(timeout_ms));
+  const Obstacle obstacle = operation.obstacle();
+  const Status own =
+      makeStatus(Code::kTimeout,
+                 "rank %d: %s did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A rank that is waited "
+                 "for is stopped, or never made this call",
+                 parts_.guard.rank(), operation.name().c_str(), static_cast<long long>(timeout_ms),
+                 obstacle.text.c_str());
+  return parts_.guard.watchdog().overdue(operation.sequence(), obstacle, timeout_ms, own);
 }
 
 Status Progress::driveMessages() {
@@ -157,12 +158,13 @@ Status Progress::driveMessages() {
 
 // Blocks until a peer rings, unless something happened while peers were asked to ring. All transports take part, including unused
 // ones: the waiter watches them all, and a pending event of one (a timer, an unproven connection) would keep it awake.
-Status Progress::sleep(Driven& operation, int timeout_ms) {
+Status Progress::sleep(const Drive& drive, int timeout_ms) {
+  Driven& operation = drive.operation;
   Connector& connector = parts_.connector;
   const uint32_t all = connector.allTransports();
   connector.beginWait(all);
   Status status = connector.progress(all);
-  const bool progressed = status.ok() && poll(operation);
+  const bool progressed = status.ok() && poll(drive);
   const bool is_idle =
       status.ok() && !progressed && !operation.done() && !background_.poll(operation.covers());
   if (is_idle) {
@@ -189,20 +191,16 @@ bool Progress::driveForOthers() {
   Connector& connector = parts_.connector;
   const uint32_t all = connector.allTransports();
   connector.beginWait(all);
+  ServiceForOthers service(background_, parts_.clock);
   // A failed link reports its error to the next call; so does a lack of memory.
-  bool took = false;
-  [[maybe_unused]] const Status moved = withoutExceptions([&]() -> Status {
-    const int64_t end_ns = parts_.clock.nowNs() + kLongestServiceNs;
-    for (int left = kServiceRounds; left > 0; --left) {
-      HORING_TRY(connector.progress(all));
-      if (!background_.poll(Covers::kNone)) continue;
-      took = true;
-      if (parts_.clock.nowNs() < end_ns) left = kServiceRounds;
-    }
-    return {};
+  [[maybe_unused]] const Status moved = withoutExceptions([&] {
+    return drive({.operation = service,
+                  .transports = all,
+                  .deadline = Deadline::after(parts_.clock, kNeverMs),
+                  .waits = false});
   });
   connector.endWait(all);
-  return took;
+  return service.tookPuts();
 }
 
 }  // namespace horing

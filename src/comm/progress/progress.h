@@ -14,12 +14,13 @@
 
 namespace horing {
 
-// The operation to drive, as the watchdog knows it; its transports and its deadline.
+// What to drive, and how long.
 struct Drive {
   Driven& operation;
-  uint64_t sequence = kExchange;  // of a collective; else it is messages
-  uint32_t transports = 0;        // bits, see Connector
+  uint32_t transports = 0;  // bits, see Connector
   Deadline deadline;
+  const LaneSteps* lanes = nullptr;  // for the timeline; null: it has none
+  bool waits = true;                 // false: when nothing can be done it is polled again at once
 };
 
 // One thread at a time: the one inside the communicator.
@@ -57,10 +58,10 @@ class Progress {
   PeerWaits waitsOf(const Driven& operation) const;
   void countWaits(const PeerWaits& waits, int64_t now_ns);
   Obstacle obstacleOf(const Driven& operation, int64_t now_ns);
-  Status overdue(const Driven& operation, uint64_t sequence);
+  Status overdue(const Driven& operation);
   // As Driven::poll(), shown in the timeline.
-  bool poll(Driven& operation);
-  Status sleep(Driven& operation, int timeout_ms);
+  bool poll(const Drive& drive);
+  Status sleep(const Drive& drive, int timeout_ms);
 
   const Parts parts_;
   Waiter waiter_;

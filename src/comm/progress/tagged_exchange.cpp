@@ -54,14 +54,6 @@ Status TaggedExchange::connect(std::span<const Transfer> transfers) {
   return {};
 }
 
-Status TaggedExchange::overdue(int64_t timeout_ms) const {
-  return makeStatus(
-      Code::kTimeout,
-      "rank %d: a message with a tag, a put or a wait did not end within %lld ms (HORING_TIMEOUT_MS): %s. "
-      "A rank that is waited for is stopped, or never made its part",
-      parts_.rank, static_cast<long long>(timeout_ms), obstacle().text.c_str());
-}
-
 Deadline TaggedExchange::deadline() const {
   const auto first = std::min_element(
       deadlines_.begin(), deadlines_.end(),

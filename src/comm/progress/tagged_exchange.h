@@ -35,6 +35,8 @@ class TaggedExchange final : public Driven {
   // Also when the source wants the thread back: the messages then continue later, or beside other operations.
   bool done() const override { return status().ok() && (parts_.messages.done() || source_.wantsThread()); }
   const Status& status() const override { return status_.ok() ? parts_.messages.status() : status_; }
+  std::optional<uint64_t> sequence() const override { return std::nullopt; }
+  std::string name() const override { return "a message with a tag, a put or a wait"; }
   Obstacle obstacle() const override { return parts_.messages.obstacle(); }
   PeerWaits waits() const override { return parts_.messages.waits(); }
   // Also while it waits for a call's turn, which no event announces.
@@ -43,12 +45,9 @@ class TaggedExchange final : public Driven {
     return is_brief ? Pause::kBriefly : Pause::kUntilRung;
   }
   Covers covers() const override { return Covers::kAllMessages; }
-  Status overdue(int64_t timeout_ms) const override;
   // The program may have other messages to begin before it waits for these: ranks that wait for each other are no circle.
   bool tellsOthers() const override { return false; }
   uint32_t roundsPerLook() const override { return kRoundsPerLook; }
-  size_t laneCount() const override { return 0; }
-  int32_t laneStep(size_t) const override { return -1; }
 
   // Bits of the transports that it uses; more are added while it is driven.
   uint32_t transports() const { return transports_; }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/no_memory.h"
+#include "base/overloaded.h"
 
 namespace horing {
 
@@ -205,12 +206,16 @@ Status CommandQueue::carryOutStaged(const StagedOperation& operation) {
 }
 
 Status CommandQueue::carryOutOnHost(const Command& command) {
-  if (const auto* const collective = std::get_if<CollectiveCommand>(&command.work))
-    return communicator_.run(collective->call);
-  if (const auto* const list = std::get_if<ListCommand>(&command.work)) return lists_.run(*list);
-  if (const auto* const exchange = std::get_if<ExchangeCommand>(&command.work))
-    return communicator_.messages().exchange(exchange->transfers);
-  return std::get<TaskCommand>(command.work).run();
+  return std::visit(
+      Overloaded{
+          [&](const CollectiveCommand& collective) { return communicator_.run(collective.call); },
+          [&](const ListCommand& list) { return lists_.run(list); },
+          [&](const ExchangeCommand& exchange) {
+            return communicator_.messages().exchange(exchange.transfers);
+          },
+          [&](const TaskCommand& task) { return task.run(); },
+      },
+      command.work);
 }
 
 Status CommandQueue::run(Command& command) {

@@ -32,9 +32,9 @@ void LentBuffers::lendOrdinary(uint32_t transports, void* buffer, size_t bytes, 
 
 void LentBuffers::lendTransfer(uint32_t transports, const Transfer& transfer, uint64_t ticket) {
   if (transfer.bytes < kInPlaceBytes) return;
-  const bool sends = transfer.direction == Transfer::Direction::kSend;
-  lendRegistered(transports, sends ? transfer.input : transfer.output, ticket);
-  if (!sends && !transfer.copier) lendOrdinary(transports, transfer.output, transfer.bytes, ticket);
+  lendRegistered(transports, transfer.memory(), ticket);
+  std::byte* const output = transfer.output();
+  if (output && !transfer.copier) lendOrdinary(transports, output, transfer.bytes, ticket);
 }
 
 void LentBuffers::lend(const Lent& lent) {

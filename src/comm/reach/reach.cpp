@@ -73,8 +73,7 @@ Status Reach::deregister(const void* handle) {
 
 bool Reach::movesInPlace(const Transfer& transfer) const {
   if (transfer.peer == parts_.rank || transfer.bytes < kInPlaceBytes) return false;
-  const bool sends = transfer.direction == Transfer::Direction::kSend;
-  const std::byte* const memory = sends ? transfer.input : transfer.output;
+  const std::byte* const memory = transfer.memory();
   const std::optional<Region> region = registrations_.find(memory);
   if (!region || !region->ofGpu() || !region->contains(memory, transfer.bytes)) return false;
   const int transport = parts_.connector.choiceFor(transfer.peer);

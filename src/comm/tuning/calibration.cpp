@@ -197,18 +197,12 @@ Peers Measurement::sharedPairs() const {
 }
 
 Status Measurement::exchange(const Round& round) {
-  const Transfer receive{.direction = Transfer::Direction::kReceive,
-                         .peer = round.peers.from,
-                         .output = input_.data(),
-                         .bytes = round.bytes};
-  const Transfer send{.direction = Transfer::Direction::kSend,
-                      .peer = round.peers.to,
-                      .input = output_.data(),
-                      .bytes = round.bytes};
-  std::array<Transfer, 2 * kBurst> transfers;
-  const size_t count = 2 * static_cast<size_t>(round.at_once);
-  for (size_t i = 0; i < count; ++i) transfers[i] = i % 2 == 0 ? receive : send;
-  return communicator_.messages().exchange(std::span(transfers).first(count));
+  const Transfer receive{
+      .kind = Transfer::Receive{input_.data()}, .peer = round.peers.from, .bytes = round.bytes};
+  const Transfer send{.kind = Transfer::Send{output_.data()}, .peer = round.peers.to, .bytes = round.bytes};
+  std::vector<Transfer> transfers;
+  for (int i = 0; i < round.at_once; ++i) transfers.insert(transfers.end(), {receive, send});
+  return communicator_.messages().exchange(transfers);
 }
 
 // The time of an exchange or of a burst, by the round's clock.
@@ -286,9 +280,8 @@ Result<double> Measurement::answerTime(const Peers& pair, bool lets_block) {
   const bool asks = pair.to > me_;
   std::array<double, kAnswers> times{};
   std::byte word{};
-  const Transfer send{.direction = Transfer::Direction::kSend, .peer = pair.to, .input = &word, .bytes = 1};
-  const Transfer receive{
-      .direction = Transfer::Direction::kReceive, .peer = pair.to, .output = &word, .bytes = 1};
+  const Transfer send{.kind = Transfer::Send{&word}, .peer = pair.to, .bytes = 1};
+  const Transfer receive{.kind = Transfer::Receive{&word}, .peer = pair.to, .bytes = 1};
   for (size_t i = 0; i < times.size() && pair.to >= 0; ++i) {
     if (asks && pause_ms > 0) ::poll(nullptr, 0, pause_ms);
     const double begun = microseconds(CLOCK_MONOTONIC);

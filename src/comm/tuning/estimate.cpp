@@ -73,7 +73,7 @@ Estimate transfersTime(const Communicator& communicator, std::span<const Transfe
     if (transfer.peer == membership.rank()) continue;
     const bool is_near = map.groupOf(transfer.peer) == map.groupOf(membership.rank());
     const LinkModel& link = is_near ? machine.inside : machine.between;
-    Direction& direction = transfer.direction == Transfer::Direction::kSend ? sent : received;
+    Direction& direction = transfer.direction() == Transfer::Direction::kSend ? sent : received;
     direction.line_us += static_cast<double>(transfer.bytes) * picosecondsPerByte(link.gbytes_per_s) /
                          kPicosecondsPerMicrosecond;
     direction.handling_us += link.message_us;

@@ -61,10 +61,8 @@ int RateMeasurement::peerIn(int round) const {
 
 Status RateMeasurement::exchange(int peer, size_t bytes) {
   const std::array<Transfer, 2> both{
-      Transfer{
-          .direction = Transfer::Direction::kReceive, .peer = peer, .output = input_.data(), .bytes = bytes},
-      Transfer{
-          .direction = Transfer::Direction::kSend, .peer = peer, .input = output_.data(), .bytes = bytes}};
+      Transfer{.kind = Transfer::Receive{input_.data()}, .peer = peer, .bytes = bytes},
+      Transfer{.kind = Transfer::Send{output_.data()}, .peer = peer, .bytes = bytes}};
   return communicator_.messages().exchangeForMeasurement(both, meeting_timeout_ms_);
 }
 

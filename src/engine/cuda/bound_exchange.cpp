@@ -17,7 +17,7 @@ struct Flow {
 std::vector<Flow> flowsOf(std::span<const Transfer> transfers) {
   std::vector<Flow> flows;
   for (const Transfer& transfer : transfers) {
-    const bool sends = transfer.direction == Transfer::Direction::kSend;
+    const bool sends = transfer.direction() == Transfer::Direction::kSend;
     const int32_t number = BoundExchange::flowNumber(transfer.peer, sends);
     auto flow = std::find_if(flows.begin(), flows.end(),
                              [&](const Flow& other) { return other.flow.number == number; });
@@ -27,8 +27,7 @@ std::vector<Flow> flowsOf(std::span<const Transfer> transfers) {
       flow->flow.sends = sends;
     }
     // Kernels only read the send buffers.
-    flow->messages.push_back(
-        {sends ? const_cast<std::byte*>(transfer.input) : transfer.output, transfer.bytes});
+    flow->messages.push_back({const_cast<std::byte*>(transfer.memory()), transfer.bytes});
   }
   return flows;
 }

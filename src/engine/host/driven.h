@@ -2,6 +2,8 @@
 // What a communicator drives to completion: one call of a plan, messages, links that come up.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "base/obstacle.h"
 #include "base/peer_waits.h"
@@ -41,20 +43,28 @@ class Driven {
   // Set when a peer's message belongs to another operation; this one will then not complete.
   virtual const Status& status() const = 0;
 
+  // The number of the call, the same on every rank. Nothing: messages, which other ranks need not count alike.
+  virtual std::optional<uint64_t> sequence() const = 0;
+  // For the error at the deadline: "collective #7".
+  virtual std::string name() const = 0;
   // What the operation waits for, for reports.
   virtual Obstacle obstacle() const = 0;
   // The ranks that the operation waits for, for statistics: allocates nothing.
   virtual PeerWaits waits() const = 0;
   virtual Pause pause() const = 0;
   virtual Covers covers() const = 0;
-  // The error at the deadline: kTimeout, with a text for the user.
-  virtual Status overdue(int64_t timeout_ms) const = 0;
   // Whether a wait of this operation is reported to the rendezvous, which finds circular waits.
   virtual bool tellsOthers() const = 0;
   // How many rounds may pass, even with progress, before the loop reads the clock and checks for an abort.
   virtual uint32_t roundsPerLook() const = 0;
-  // For a timeline: the number of lanes, and the current step of a lane (-1: the lane is finished).
+};
+
+// The lanes of an operation, for a timeline.
+class LaneSteps {
+ public:
+  virtual ~LaneSteps() = default;
   virtual size_t laneCount() const = 0;
+  // The current step of a lane; -1: the lane is finished.
   virtual int32_t laneStep(size_t lane) const = 0;
 };
 

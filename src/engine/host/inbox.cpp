@@ -9,8 +9,12 @@ namespace horing {
 
 namespace {
 
+const Transfer::TaggedReceive& taggedReceive(const Transfer& receive) {
+  return std::get<Transfer::TaggedReceive>(receive.kind);
+}
+
 void tellSource(const Transfer& receive, int from) {
-  if (receive.source) *receive.source = from;
+  if (int* const source = taggedReceive(receive).source) *source = from;
 }
 
 }  // namespace
@@ -19,12 +23,12 @@ Status Inbox::wrongSize(const Transfer& receive, int from, size_t bytes) const {
   return makeStatus(Code::kInvalidUsage,
                     "rank %d receives %zu bytes with tag %" PRIu64
                     ", and rank %d sent %zu: sends and receives must agree on count and type",
-                    rank_, receive.bytes, *receive.tag, from, bytes);
+                    rank_, receive.bytes, taggedReceive(receive).tag, from, bytes);
 }
 
 Result<bool> Inbox::post(const Transfer& receive) {
   const uint64_t number = next_++;
-  const std::optional<size_t> message = matcher_.post(receive.peer, *receive.tag, number);
+  const std::optional<size_t> message = matcher_.post(receive.peer, taggedReceive(receive).tag, number);
   if (!message) {
     posted_.emplace(number, receive);
     return false;
@@ -41,7 +45,7 @@ Result<bool> Inbox::post(const Transfer& receive) {
 
 void Inbox::hand(uint64_t number, const Transfer& receive) {
   const auto kept = kept_.find(number);
-  if (receive.bytes > 0) std::memcpy(receive.output, kept->second.data.data(), receive.bytes);
+  if (receive.bytes > 0) std::memcpy(receive.output(), kept->second.data.data(), receive.bytes);
   tellSource(receive, kept->second.from);
   kept_bytes_ -= receive.bytes;
   kept_.erase(kept);
@@ -61,23 +65,20 @@ Result<std::optional<Transfer>> Inbox::arrive(int from, uint64_t tag, size_t byt
   kept.data.resize(bytes);
   kept_bytes_ += bytes;
   matcher_.keep(from, tag, number);
-  return std::optional<Transfer>({.direction = Transfer::Direction::kReceive,
-                                  .peer = from,
-                                  .output = kept.data.data(),
-                                  .bytes = bytes,
-                                  .tag = tag,
-                                  .kept = number});
+  return std::optional<Transfer>(
+      {.kind = Transfer::Kept{kept.data.data(), number}, .peer = from, .bytes = bytes});
 }
 
 std::optional<Transfer> Inbox::complete(const Transfer& arrived) {
-  if (arrived.kept == 0) {
+  const auto* const message = std::get_if<Transfer::Kept>(&arrived.kind);
+  if (!message) {
     tellSource(arrived, arrived.peer);
     return arrived;
   }
-  Kept& kept = kept_.at(arrived.kept);
+  Kept& kept = kept_.at(message->number);
   kept.is_complete = true;
   const std::optional<Transfer> taker = kept.taker;
-  if (taker) hand(arrived.kept, *taker);
+  if (taker) hand(message->number, *taker);
   return taker;
 }
 
@@ -98,7 +99,7 @@ std::string Inbox::describe() const {
     const std::string from =
         receive.peer == kAnyRank ? std::string("any rank") : formatString("rank %d", receive.peer);
     text += formatString("%s0 of %zu bytes with tag %" PRIu64 " from %s", text.empty() ? "" : "; ",
-                         receive.bytes, *receive.tag, from.c_str());
+                         receive.bytes, taggedReceive(receive).tag, from.c_str());
   }
   if (posted_.size() > kMostDescribed)
     text += formatString(" and %zu more messages", posted_.size() - kMostDescribed);

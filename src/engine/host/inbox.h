@@ -23,8 +23,8 @@ class Inbox {
  public:
   explicit Inbox(int rank) : rank_(rank) {}
 
-  // Receives `receive`, whose peer may be kAnyRank, at once if its message is here: true. Otherwise it waits. kInvalidUsage: the
-  // message has another size.
+  // Receives `receive`, a TaggedReceive whose peer may be kAnyRank, at once if its message is here: true. Otherwise it waits.
+  // kInvalidUsage: the message has another size.
   Result<bool> post(const Transfer& receive);
   // A message begins to arrive: where its data go. Nothing: no receive waits for it, and it does not fit. Errors as for post().
   Result<std::optional<Transfer>> arrive(int from, uint64_t tag, size_t bytes);

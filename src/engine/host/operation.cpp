@@ -416,10 +416,10 @@ inline const std::byte* HostOperation::lastingValue(const CallStep& step, const 
 
 // A message without data to each of several peers; for an empty block, passOn() sends it.
 bool HostOperation::trySignal(const CallStep& step, Tag tag) {
-  for (Sender* sender : step.bound->signals)
-    if (!sender->tryAcquire(0)) return false;
+  for (const SendEnd& end : step.bound->signals)
+    if (!end.tryAcquire(0, /*lands=*/false, /*value=*/nullptr)) return false;
   publishOutputs();
-  for (Sender* sender : step.bound->signals) sender->post(0, tag);
+  for (const SendEnd& end : step.bound->signals) end.post({}, 0, tag);
   return true;
 }
 

@@ -18,7 +18,7 @@
 
 namespace horing {
 
-class HostOperation final : public Driven {
+class HostOperation final : public Driven, public LaneSteps {
  public:
   // `rank_of_position` and `plan` must outlive the operation. One operation of a plan at a time.
   HostOperation(Plan& plan, const int32_t* rank_of_position);
@@ -31,11 +31,12 @@ class HostOperation final : public Driven {
   bool poll() override;
   bool done() const override;
   const Status& status() const override { return status_; }
+  std::optional<uint64_t> sequence() const override { return sequence_; }
+  std::string name() const override { return "collective #" + std::to_string(sequence_); }
   Obstacle obstacle() const override;
   PeerWaits waits() const override;
   Pause pause() const override { return Pause::kUntilRung; }
   Covers covers() const override { return Covers::kNone; }
-  Status overdue(int64_t timeout_ms) const override;
   bool tellsOthers() const override { return true; }
   // A round may read a megabyte from the memory of a rank that has failed and waits to get it back.
   uint32_t roundsPerLook() const override { return plan_.readsPeers() ? 8 : kRoundsPerLook; }

@@ -45,15 +45,6 @@ Obstacle HostOperation::obstacle() const {
   return found;
 }
 
-Status HostOperation::overdue(int64_t timeout_ms) const {
-  return makeStatus(
-      Code::kTimeout,
-      "rank %d: collective #%llu did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A rank "
-      "that is waited for is stopped, or never made this call",
-      rank_of_position_[plan_.schedule().position], static_cast<unsigned long long>(sequence_),
-      static_cast<long long>(timeout_ms), obstacle().text.c_str());
-}
-
 std::string HostOperation::LaneObstacle::text(int32_t wait_lane) const {
   switch (kind) {
     case Kind::kNothing:

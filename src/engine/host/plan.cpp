@@ -79,10 +79,11 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
     addOnce(shared_, bound.send.shared);
   }
   for (const int32_t peer : step.signal_to) {
-    bound.signals.push_back(&connections.sender(peer, channelOf(schedule_, lane, peer, sendPeers)));
-    addOnce(senders_, bound.signals.back());
+    const SendEnd& end =
+        bound.signals.emplace_back(connections.sender(peer, channelOf(schedule_, lane, peer, sendPeers)));
+    addOnce(senders_, end.sender);
     sender_ranks_.resize(senders_.size(), connections.rankOf(peer));
-    signals_[static_cast<size_t>(peer)] = bound.signals.back()->sharedSlots();
+    signals_[static_cast<size_t>(peer)] = end.shared;
     addOnce(shared_, signals_[static_cast<size_t>(peer)]);
   }
   largest_source_count_ = std::max(largest_source_count_, static_cast<int32_t>(bound.sources.size()));

@@ -82,7 +82,7 @@ struct BoundStep {
   ScratchQueue* keep_queue = nullptr;
   SendEnd send;
   int32_t send_peer = -1;  // rank, for messages
-  std::vector<Sender*> signals;
+  std::vector<SendEnd> signals;
 };
 
 // Gives the connections of this rank; positions are those of the schedule. A link has kLinkChannels channels, and the lanes that

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.h"
+#include "base/overloaded.h"
 #include "engine/host/fold.h"
 #include "engine/host/message_tag.h"
 
@@ -29,7 +31,7 @@ Result<std::vector<OwnMessage>> ownMessages(int rank, std::span<const Transfer> 
   std::vector<const Transfer*> sends, receives;
   for (const Transfer& transfer : transfers)
     if (transfer.peer == rank && !transfer.isOneSided())
-      (transfer.direction == Transfer::Direction::kSend ? sends : receives).push_back(&transfer);
+      (transfer.direction() == Transfer::Direction::kSend ? sends : receives).push_back(&transfer);
   if (sends.size() != receives.size())
     return makeStatus(
         Code::kInvalidUsage,
@@ -92,9 +94,19 @@ uint64_t PointToPoint::takeFinished() {
 
 void PointToPoint::add(const Transfer& transfer) {
   ++open_;
-  if (transfer.isOneSided()) return addOneSided(transfer);
-  if (transfer.tag && transfer.direction == Transfer::Direction::kReceive) return receiveWithTag(transfer);
-  flowOf(transfer.peer, transfer.direction).transfers.push_back(transfer);
+  const auto enqueue = [&] { flowOf(transfer.peer, transfer.direction()).transfers.push_back(transfer); };
+  const auto arrives_by_itself = [] { HORING_CHECK(!"a message that no caller adds"); };
+  std::visit(Overloaded{
+                 [&](const Transfer::Send&) { enqueue(); },
+                 [&](const Transfer::Receive&) { enqueue(); },
+                 [&](const Transfer::TaggedSend&) { enqueue(); },
+                 [&](const Transfer::TaggedReceive&) { receiveWithTag(transfer); },
+                 [&](const Transfer::Kept&) { arrives_by_itself(); },
+                 [&](const Transfer::Put& put) { addPut(transfer, put); },
+                 [&](const Transfer::ArrivingPut&) { arrives_by_itself(); },
+                 [&](const Transfer::SignalWait& wait) { awaitSignals(transfer, wait); },
+             },
+             transfer.kind);
 }
 
 void PointToPoint::receiveWithTag(const Transfer& receive) {
@@ -106,7 +118,7 @@ void PointToPoint::receiveWithTag(const Transfer& receive) {
   if (!received.ok()) {
     status_ = received.status();
   } else if (received.value()) {
-    noteComplete({}, receive);
+    noteComplete(nullptr, receive.ticket);
   }
 }
 
@@ -128,9 +140,9 @@ Status PointToPoint::copyToSelf(std::span<const Transfer> transfers) {
   for (const auto& [send, receive] : messages) {
     MemoryCopier* const copier = send->copier ? send->copier : receive->copier;
     if (copier) {
-      HORING_TRY(copier->copy(receive->output, send->input, send->bytes, {}));
+      HORING_TRY(copier->copy(receive->output(), send->input(), send->bytes, {}));
     } else if (send->bytes > 0) {
-      std::memmove(receive->output, send->input, send->bytes);
+      std::memmove(receive->output(), send->input(), send->bytes);
     }
   }
   return {};
@@ -184,7 +196,7 @@ bool PointToPoint::tryStage(Flow& flow) {
   switch (stage) {
     case Stage::kHeader:
       done = sends(flow) ? trySendHeader(flow) : tryReceiveHeader(flow);
-      if (done && flow.transfers[flow.current].target && flow.transfers[flow.current].bytes == 0) {
+      if (done && flow.transfers[flow.current].isOneSided() && flow.transfers[flow.current].bytes == 0) {
         passOn(flow, 0);  // the header is all of it
         return true;
       }
@@ -238,8 +250,8 @@ bool PointToPoint::postHeader(const Flow& flow, std::span<const std::byte> heade
 
 bool PointToPoint::trySendHeader(const Flow& flow) {
   const Transfer& transfer = flow.transfers[flow.current];
-  if (transfer.target) return trySendPutHeader(flow);
-  const MessageHeader header{*transfer.tag, transfer.bytes};
+  if (const auto* const put = std::get_if<Transfer::Put>(&transfer.kind)) return trySendPutHeader(flow, *put);
+  const MessageHeader header{std::get<Transfer::TaggedSend>(transfer.kind).tag, transfer.bytes};
   return postHeader(flow, std::as_bytes(std::span(&header, 1)), kHeaderMark);
 }
 
@@ -270,7 +282,7 @@ bool PointToPoint::tryTellLanding(const Flow& flow) {
   const Transfer& transfer = flow.transfers[flow.current];
   const auto messages = static_cast<uint32_t>((transfer.bytes + slot_bytes_ - 1) / slot_bytes_);
   return flow.landings->tryLand(
-      {.memory = transfer.output, .bytes = transfer.bytes, .stride = slot_bytes_, .messages = messages});
+      {.memory = transfer.output(), .bytes = transfer.bytes, .stride = slot_bytes_, .messages = messages});
 }
 
 // A message without data before those that wait for a landing, so that a receiver that expects another size, and may not tell a
@@ -290,7 +302,7 @@ bool PointToPoint::tryHearAnnouncement(const Flow& flow) {
 bool PointToPoint::trySend(Flow& flow) {
   const Transfer& transfer = flow.transfers[flow.current];
   const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
-  const std::byte* const data = transfer.input + flow.offset;
+  const std::byte* const data = transfer.input() + flow.offset;
   const SendEnd::Piece piece =
       flow.send.tryAcquire(bytes, lands(flow), transfer.bytes >= kInPlaceBytes ? data : nullptr);
   if (!piece) return false;
@@ -312,7 +324,7 @@ bool PointToPoint::tryReceive(Flow& flow) {
   const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
   const Message* const message = tryPeek(flow, bytes);
   if (!message) return false;
-  std::byte* const output = transfer.output + flow.offset;
+  std::byte* const output = transfer.output() + flow.offset;
   if (message->data != output && !copy(flow, output, message->data, bytes)) return false;
   flow.receiver->release();
   passOn(flow, bytes);
@@ -373,17 +385,30 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
   }
   flow.offset = 0;
   flow.stage = Stage::kHeader;
-  if (transfer.target && !sends(flow)) return noteSignal(flow.peer, transfer.signal);
-  if (!transfer.tag || sends(flow)) return noteComplete(flow, transfer);
-  if (const std::optional<Transfer> receive = inbox_.complete(transfer)) noteComplete(flow, *receive);
+  const auto complete = [&] { noteComplete(flow.send.sender, transfer.ticket); };
+  const auto match = [&] {
+    if (const std::optional<Transfer> receive = inbox_.complete(transfer))
+      noteComplete(nullptr, receive->ticket);
+  };
+  std::visit(Overloaded{
+                 [&](const Transfer::Send&) { complete(); },
+                 [&](const Transfer::Receive&) { complete(); },
+                 [&](const Transfer::TaggedSend&) { complete(); },
+                 [&](const Transfer::TaggedReceive&) { match(); },
+                 [&](const Transfer::Kept&) { match(); },
+                 [&](const Transfer::Put&) { complete(); },
+                 [&](const Transfer::ArrivingPut& put) { noteSignal(flow.peer, put.signal); },
+                 [](const Transfer::SignalWait&) { HORING_CHECK(!"a wait has no data"); },
+             },
+             transfer.kind);
 }
 
-void PointToPoint::noteComplete(const Flow& flow, const Transfer& transfer) {
+void PointToPoint::noteComplete(Sender* sender, uint64_t ticket) {
   --open_;
-  if (transfer.ticket == 0) return;
-  Ticket& ticket = tickets_.at(transfer.ticket);
-  if (flow.send) ticket.senders.push_back(flow.send.sender);
-  if (--ticket.open == 0) completed_.push_back(transfer.ticket);
+  if (ticket == 0) return;
+  Ticket& call = tickets_.at(ticket);
+  if (sender) call.senders.push_back(sender);
+  if (--call.open == 0) completed_.push_back(ticket);
 }
 
 void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {
@@ -469,14 +494,6 @@ Pause PointToPoint::pause() const {
     if (!isIdle(flow) && !flow.isUp()) pause = Pause::kBriefly;
   }
   return pause;
-}
-
-Status PointToPoint::overdue(int64_t timeout_ms) const {
-  return makeStatus(Code::kTimeout,
-                    "rank %d: a group of %s did not complete within %lld ms "
-                    "(HORING_TIMEOUT_MS): %s. A rank that is waited for is stopped, or never made this call",
-                    rank_, listens_ ? "messages" : "sends and receives", static_cast<long long>(timeout_ms),
-                    describe().c_str());
 }
 
 std::string PointToPoint::describe() const {

@@ -69,16 +69,17 @@ class PointToPoint final : public Driven {
   bool done() const override;
   // kInvalidUsage when a peer's message and its receive have different sizes, or its put leaves the window; or the error of a copier.
   const Status& status() const override { return status_; }
+  std::optional<uint64_t> sequence() const override { return std::nullopt; }
+  std::string name() const override {
+    return listens_ ? "a group of messages" : "a group of sends and receives";
+  }
   // Its text: "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
   Obstacle obstacle() const override;
   PeerWaits waits() const override;
   Pause pause() const override;
   Covers covers() const override { return listens_ ? Covers::kArrivals : Covers::kNone; }
-  Status overdue(int64_t timeout_ms) const override;
   bool tellsOthers() const override { return true; }
   uint32_t roundsPerLook() const override { return kRoundsPerLook; }
-  size_t laneCount() const override { return 0; }
-  int32_t laneStep(size_t) const override { return -1; }
   uint64_t memoryBytes() const;
 
  private:
@@ -122,8 +123,9 @@ class PointToPoint final : public Driven {
   void add(const Transfer& transfer);
   void receiveWithTag(const Transfer& receive);
   // Puts, signals and waits for them: puts.cpp.
-  void addOneSided(const Transfer& transfer);
-  bool trySendPutHeader(const Flow& flow);
+  void addPut(const Transfer& transfer, const Transfer::Put& put);
+  void awaitSignals(const Transfer& transfer, const Transfer::SignalWait& wait);
+  bool trySendPutHeader(const Flow& flow, const Transfer::Put& put);
   bool tryReceivePut(Flow& flow, const Message& header);
   Status refusePut(int from, const PutTarget& target, uint64_t bytes) const;
   Status refuseSignal(int from, uint64_t signal) const;
@@ -161,7 +163,8 @@ class PointToPoint final : public Driven {
   bool settleCopies(Flow& flow);
   void fail(const Flow& flow, const Status& copied);
   void passOn(Flow& flow, size_t bytes);
-  void noteComplete(const Flow& flow, const Transfer& transfer);
+  // `sender`: of the message; null: it was received.
+  void noteComplete(Sender* sender, uint64_t ticket);
   void rejectMessage(const Flow& flow, const Message& message);
 
   int rank_;

@@ -30,7 +30,8 @@ Status PointToPoint::closeWindow(uint64_t window) {
   for (const Flow& flow : flows_) {
     if (sends(flow) || flow.finished() || !status_.ok()) continue;
     const Transfer& arriving = flow.transfers[flow.current];
-    if (!arriving.target || arriving.target->window != window) continue;
+    const auto* const put = std::get_if<Transfer::ArrivingPut>(&arriving.kind);
+    if (!put || put->window != window) continue;
     status_ =
         makeStatus(Code::kInvalidUsage,
                    "rank %d deregisters a window while a put of rank %d arrives in it, %zu of %zu bytes so "
@@ -40,28 +41,30 @@ Status PointToPoint::closeWindow(uint64_t window) {
   return status_;
 }
 
-void PointToPoint::addOneSided(const Transfer& transfer) {
-  // Both ends may send more than fits on the way before either waits.
+void PointToPoint::awaitSignals(const Transfer& transfer, const Transfer::SignalWait& wait) {
   listen({&transfer.peer, 1});
-  if (transfer.signals > 0) {
-    signals_.post(transfer);
-    if (const auto served = signals_.takeServed(transfer.peer, transfer.signal)) noteComplete({}, *served);
-    return;
-  }
-  if (transfer.peer != rank_) return flowOf(transfer.peer, transfer.direction).transfers.push_back(transfer);
-  std::byte* const place = windows_.find(*transfer.target, transfer.bytes);
-  if (transfer.bytes > 0 && !place) {
-    status_ = refusePut(rank_, *transfer.target, transfer.bytes);
-    return;
-  }
-  if (transfer.bytes > 0) std::memmove(place, transfer.input, transfer.bytes);
-  noteComplete({}, transfer);
-  noteSignal(rank_, transfer.signal);
+  signals_.post(transfer.peer, wait, transfer.ticket);
+  if (const auto served = signals_.takeServed(transfer.peer, wait.signal)) noteComplete(nullptr, *served);
 }
 
-bool PointToPoint::trySendPutHeader(const Flow& flow) {
-  const Transfer& put = flow.transfers[flow.current];
-  const PutHeader header{put.target->window, put.target->offset, put.bytes, put.signal};
+void PointToPoint::addPut(const Transfer& transfer, const Transfer::Put& put) {
+  // Both ends may send more than fits on the way before either waits.
+  listen({&transfer.peer, 1});
+  if (transfer.peer != rank_)
+    return flowOf(transfer.peer, transfer.direction()).transfers.push_back(transfer);
+  std::byte* const place = windows_.find(put.target, transfer.bytes);
+  if (transfer.bytes > 0 && !place) {
+    status_ = refusePut(rank_, put.target, transfer.bytes);
+    return;
+  }
+  if (transfer.bytes > 0) std::memmove(place, put.input, transfer.bytes);
+  noteComplete(nullptr, transfer.ticket);
+  noteSignal(rank_, put.signal);
+}
+
+bool PointToPoint::trySendPutHeader(const Flow& flow, const Transfer::Put& put) {
+  const uint64_t bytes = flow.transfers[flow.current].bytes;
+  const PutHeader header{put.target.window, put.target.offset, bytes, put.signal};
   return postHeader(flow, std::as_bytes(std::span(&header, 1)), kPutMark);
 }
 
@@ -78,12 +81,10 @@ bool PointToPoint::tryReceivePut(Flow& flow, const Message& message) {
     return false;
   }
   flow.receiver->release();
-  flow.transfers.push_back({.direction = Transfer::Direction::kReceive,
-                            .peer = flow.peer,
-                            .output = place,
-                            .bytes = static_cast<size_t>(header.bytes),
-                            .target = target,
-                            .signal = static_cast<uint32_t>(header.signal)});
+  flow.transfers.push_back(
+      {.kind = Transfer::ArrivingPut{place, target.window, static_cast<uint32_t>(header.signal)},
+       .peer = flow.peer,
+       .bytes = static_cast<size_t>(header.bytes)});
   return true;
 }
 
@@ -107,7 +108,7 @@ Status PointToPoint::refuseSignal(int from, uint64_t signal) const {
 
 void PointToPoint::noteSignal(int from, uint32_t signal) {
   signals_.arrive(from, signal);
-  while (const auto served = signals_.takeServed(from, signal)) noteComplete({}, *served);
+  while (const auto served = signals_.takeServed(from, signal)) noteComplete(nullptr, *served);
 }
 
 }  // namespace horing

@@ -21,10 +21,12 @@ class Signals {
   bool has(uint64_t index) const { return index < static_cast<uint64_t>(indices_); }
   // `from` has signalled.
   void arrive(int from, uint32_t index) { ++ofRank(from)[index].here; }
-  // `wait` waits for wait.signals signals of wait.peer, with index wait.signal.
-  void post(const Transfer& wait) { ofRank(wait.peer)[wait.signal].waiting.push_back(wait); }
-  // The next wait for these signals that has all of them, which it uses up.
-  std::optional<Transfer> takeServed(int from, uint32_t index);
+  // `ticket`: of the call that waits.
+  void post(int from, const Transfer::SignalWait& wait, uint64_t ticket) {
+    ofRank(from)[wait.signal].waiting.push_back({wait.signals, ticket});
+  }
+  // The ticket of the next wait for these signals that has all of them, which it uses up.
+  std::optional<uint64_t> takeServed(int from, uint32_t index);
 
   bool awaits(int from) const;
   // The ranks that waits name.
@@ -33,9 +35,13 @@ class Signals {
   std::string describe() const;
 
  private:
+  struct Waiting {
+    uint64_t signals;
+    uint64_t ticket;
+  };
   struct Counted {
     uint64_t here = 0;  // arrived, and not used up
-    std::list<Transfer> waiting{};
+    std::list<Waiting> waiting{};
   };
   using OfRank = std::map<uint32_t, Counted>;  // by index
   OfRank& ofRank(int rank) { return of_rank_[static_cast<size_t>(rank)]; }

@@ -2,7 +2,8 @@
 // A message between two ranks, as one of them sees it.
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <type_traits>
+#include <variant>
 
 #include "engine/host/memory_copier.h"
 
@@ -17,27 +18,100 @@ struct PutTarget {
 // Buffers belong to the caller and must stay until the message is complete.
 struct Transfer {
   enum class Direction : uint8_t { kSend, kReceive };
-  Direction direction = Direction::kSend;
-  int peer = 0;                      // rank; may be the own rank, or kAnyRank for a tagged receive
-  const std::byte* input = nullptr;  // kSend
-  std::byte* output = nullptr;       // kReceive
+  // By what the two ends of a message meet: the order of their calls, a tag (message_matcher.h), or nothing but the peer.
+  enum class Meeting : uint8_t { kOrder, kTag, kOneSided };
+
+  struct Send {
+    static constexpr Direction kDirection = Direction::kSend;
+    static constexpr Meeting kMeeting = Meeting::kOrder;
+    const std::byte* input = nullptr;
+  };
+  struct Receive {
+    static constexpr Direction kDirection = Direction::kReceive;
+    static constexpr Meeting kMeeting = Meeting::kOrder;
+    std::byte* output = nullptr;
+  };
+  struct TaggedSend {
+    static constexpr Direction kDirection = Direction::kSend;
+    static constexpr Meeting kMeeting = Meeting::kTag;
+    const std::byte* input = nullptr;
+    uint64_t tag = 0;
+  };
+  struct TaggedReceive {
+    static constexpr Direction kDirection = Direction::kReceive;
+    static constexpr Meeting kMeeting = Meeting::kTag;
+    std::byte* output = nullptr;
+    uint64_t tag = 0;
+    int* source = nullptr;  // where to write the sender's rank; null: nowhere
+  };
+  // A tagged message that came before its receive. Only the inbox makes these.
+  struct Kept {
+    static constexpr Direction kDirection = Direction::kReceive;
+    static constexpr Meeting kMeeting = Meeting::kTag;
+    std::byte* output = nullptr;
+    uint64_t number = 0;  // in the inbox
+  };
+  // Signals the peer when its data are there.
+  struct Put {
+    static constexpr Direction kDirection = Direction::kSend;
+    static constexpr Meeting kMeeting = Meeting::kOneSided;
+    const std::byte* input = nullptr;
+    PutTarget target;
+    uint32_t signal = 0;  // index of its signal, each of which is counted separately
+  };
+  // A put of the peer. Only its header makes these.
+  struct ArrivingPut {
+    static constexpr Direction kDirection = Direction::kReceive;
+    static constexpr Meeting kMeeting = Meeting::kOneSided;
+    std::byte* output = nullptr;
+    uint64_t window = 0;
+    uint32_t signal = 0;
+  };
+  // Waits for so many signals of the peer.
+  struct SignalWait {
+    static constexpr Direction kDirection = Direction::kReceive;
+    static constexpr Meeting kMeeting = Meeting::kOneSided;
+    uint64_t signals = 1;
+    uint32_t signal = 0;
+  };
+  using Kind = std::variant<Send, Receive, TaggedSend, TaggedReceive, Kept, Put, ArrivingPut, SignalWait>;
+
+  Kind kind;
+  int peer = 0;  // rank; may be the own rank, or kAnyRank for a tagged receive
   size_t bytes = 0;
   bool on_gpu = false;  // in memory that only a GPU can access
   // For such memory, which moves in place or by this copier; must outlive the transfer. Null: host memory.
   MemoryCopier* copier = nullptr;
-  // Tagged sends and receives match by it (message_matcher.h); untagged ones by the order of their calls.
-  std::optional<uint64_t> tag;
-  int* source = nullptr;  // where a tagged receive writes the sender's rank; null: nowhere
-  // One-sided. kSend: a put, which signals the peer when its data are there. kReceive: a put that arrives.
-  std::optional<PutTarget> target;
-  uint64_t signals = 0;  // kReceive, without data: waits for so many signals of the peer
-  uint32_t signal = 0;   // one-sided: the index of its signal, each of which is counted separately
-  uint64_t ticket = 0;   // of its call (PointToPoint::join); 0: none
-  uint64_t kept = 0;     // number of a message that the inbox puts aside; 0: none
+  uint64_t ticket = 0;  // of its call (PointToPoint::join); 0: none
 
-  bool isOneSided() const { return target || signals > 0; }
+  Direction direction() const {
+    return std::visit([](const auto& each) { return each.kDirection; }, kind);
+  }
+  Meeting meeting() const {
+    return std::visit([](const auto& each) { return each.kMeeting; }, kind);
+  }
+  bool isOneSided() const { return meeting() == Meeting::kOneSided; }
   // Whether it progresses beside other operations, and completes by itself.
-  bool goesBeside() const { return tag || isOneSided(); }
+  bool goesBeside() const { return meeting() != Meeting::kOrder; }
+  // The data that it sends; null: it receives.
+  const std::byte* input() const {
+    return std::visit(
+        [](const auto& each) -> const std::byte* {
+          if constexpr (requires { each.input; }) return each.input;
+          return nullptr;
+        },
+        kind);
+  }
+  // Where it receives data; null: it sends, or has none.
+  std::byte* output() const {
+    return std::visit(
+        [](const auto& each) -> std::byte* {
+          if constexpr (requires { each.output; }) return each.output;
+          return nullptr;
+        },
+        kind);
+  }
+  const std::byte* memory() const { return direction() == Direction::kSend ? input() : output(); }
 };
 
 }  // namespace horing

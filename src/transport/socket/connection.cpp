@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "transport/socket/link.h"
@@ -16,14 +17,13 @@ std::byte* SocketSender::tryAcquire(uint32_t) {
     if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
-  acquired_ = true;
-  has_landing_ = false;
+  acquired_ = Acquired::kSlot;
   return slotOf(sent_.posted());
 }
 
 std::byte* SocketSender::tryAcquireLanding() {
   std::byte* const slot = tryAcquire(kWholeSlot);
-  has_landing_ = slot != nullptr;
+  if (slot) acquired_ = Acquired::kLanding;
   return slot;
 }
 
@@ -70,10 +70,9 @@ void SocketSender::postFrom(const std::byte* memory, uint32_t bytes, Tag tag) {
 }
 
 void SocketSender::enqueue(Sent message) {
-  HORING_CHECK(acquired_);
+  HORING_CHECK(acquired_ != Acquired::kNothing);
   HORING_CHECK_LE(message.bytes, link_.shape().slot_bytes);
-  acquired_ = false;
-  if (has_landing_) message.landing = ++landings_;
+  if (std::exchange(acquired_, Acquired::kNothing) == Acquired::kLanding) message.landing = ++landings_;
   const size_t stream = link_.chooseStream(message.bytes);
   message.way = static_cast<uint16_t>(stream);
   const uint64_t sequence = sent_.post(message);

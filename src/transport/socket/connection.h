@@ -61,8 +61,7 @@ class SocketSender final : public Sender, public LandingSender, public LentSende
   bool has_own_slots_ = true;
   uint64_t lent_before_ = 0;  // messages below this number may be in callers' memory
   uint64_t landings_ = 0;     // messages with a landing so far
-  bool acquired_ = false;
-  bool has_landing_ = false;  // of the acquired message
+  Acquired acquired_ = Acquired::kNothing;
   FrameHeader headerOf(uint64_t sequence) const;
   std::byte* slotOf(uint64_t sequence) const;
   const std::byte* payloadOf(uint64_t sequence) const;

@@ -20,8 +20,7 @@ std::byte* VerbsSender::tryAcquire(uint32_t) {
     if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
-  acquired_ = true;
-  has_landing_ = false;
+  acquired_ = Acquired::kSlot;
   if (callers_slots_) return callers_slots_ + shape_.dataOffset(sent_.posted());
   return headerOf(sent_.posted()) + sizeof(SlotHeader);
 }
@@ -47,8 +46,10 @@ void VerbsSender::takeSlots(const Message& told) {
 std::byte* VerbsSender::tryAcquireLanding() {
   std::byte* const slot = tryAcquire(kWholeSlot);
   // A message that is copied anyway does not wait for the announcement.
-  has_landing_ = slot && (!link_.lendsMemory() || link_.announcements(channel_).tryPeek());
-  return has_landing_ ? slot : nullptr;
+  if (!slot) return nullptr;
+  const bool has_landing = !link_.lendsMemory() || link_.announcements(channel_).tryPeek();
+  acquired_ = has_landing ? Acquired::kLanding : Acquired::kNothing;
+  return has_landing ? slot : nullptr;
 }
 
 void VerbsSender::post(uint32_t bytes, Tag tag) {
@@ -67,16 +68,16 @@ void VerbsSender::postFrom(const std::byte* memory, uint32_t bytes, Tag tag) {
 }
 
 void VerbsSender::enqueue(Sent message, Tag tag, uint32_t flags) {
-  HORING_CHECK(acquired_);
+  HORING_CHECK(acquired_ != Acquired::kNothing);
   HORING_CHECK_LE(message.bytes, shape_.slot_bytes);
-  acquired_ = false;
-  if (has_landing_) {
+  const bool has_landing = std::exchange(acquired_, Acquired::kNothing) == Acquired::kLanding;
+  if (has_landing) {
     message.target = nextTarget(message.bytes);
   } else if (their_slots_ && their_slots_->address != 0) {
     message.target = *their_slots_;
     message.target.address += shape_.dataOffset(sent_.posted());
   }
-  flags |= (has_landing_ ? kHasLanding : 0) | (message.target.address ? kLanded : 0);
+  flags |= (has_landing ? kHasLanding : 0) | (message.target.address ? kLanded : 0);
   const SlotHeader header{.tag = tag, .credit = 0, .flags = flags, .bytes = message.bytes};
   std::memcpy(headerOf(sent_.posted()), &header, sizeof header);
   DataMoved& moved = link_.movedBy(channel_);

@@ -91,8 +91,7 @@ class VerbsSender final : public Sender, public LandingSender, public LentSender
   QueueShape shape_;
   std::byte* slots_;
   uint64_t lent_before_ = 0;  // all messages in callers' memory have lower numbers
-  bool acquired_ = false;
-  bool has_landing_ = false;            // of the acquired message
+  Acquired acquired_ = Acquired::kNothing;
   uint32_t landings_taken_ = 0;         // of the oldest announcement of them
   uint32_t announcements_overdue_ = 0;  // messages that went into slots before their announcement arrived
   std::byte* callers_slots_ = nullptr;  // null: there are none

@@ -105,14 +105,9 @@ class GpuInPlaceTest : public ::testing::Test {
         const Bytes mine = pattern(rank, of.skipped + of.bytes, on_stream);
         const Memory from(*this, rank, mine, of.registered[rank], of.skipped);
         const Memory into(*this, rank, Bytes(mine.size()), of.registered[rank], of.skipped);
-        Command command(ExchangeCommand{{{.direction = Transfer::Direction::kSend,
-                                          .peer = 1 - rank,
-                                          .input = from.data() + of.skipped,
-                                          .bytes = of.bytes},
-                                         {.direction = Transfer::Direction::kReceive,
-                                          .peer = 1 - rank,
-                                          .output = into.data() + of.skipped,
-                                          .bytes = of.bytes}}});
+        Command command(ExchangeCommand{
+            {{.kind = Transfer::Send{from.data() + of.skipped}, .peer = 1 - rank, .bytes = of.bytes},
+             {.kind = Transfer::Receive{into.data() + of.skipped}, .peer = 1 - rank, .bytes = of.bytes}}});
         command.on_gpu = true;
         queues_[rank]->moveInPlace(command);
         if (on_stream) {
@@ -270,12 +265,9 @@ TEST_F(GpuInPlaceTest, ACopyThatFailsIsTheErrorOfItsRank) {
   const Memory from(*this, 0, Bytes(100'000), true), into(*this, 1, Bytes(100'000), true);
   cuda_.fail("cuMemcpyAsync", 700);
   onEveryRank(kRanks, [&](int rank) {
-    Command command(
-        ExchangeCommand{{{.direction = rank == 0 ? Transfer::Direction::kSend : Transfer::Direction::kReceive,
-                          .peer = 1 - rank,
-                          .input = from.data(),
-                          .output = into.data(),
-                          .bytes = 100'000}}});
+    Transfer transfer{.kind = Transfer::Send{from.data()}, .peer = 1 - rank, .bytes = 100'000};
+    if (rank == 1) transfer.kind = Transfer::Receive{into.data()};
+    Command command(ExchangeCommand{{transfer}});
     command.on_gpu = true;
     queues_[rank]->moveInPlace(command);
     const Status status = queues_[rank]->run(command);
@@ -288,12 +280,11 @@ TEST_F(GpuInPlaceTest, ACopyThatDoesNotEndEndsWithTheCommunicator) {
   verbs_.device("a1").dmabufs = false;
   const Memory from(*this, 0, Bytes(100'000), true);
   const GpuStream stream(cuda_, 0);
-  Command command(ExchangeCommand{{{.peer = 1, .input = from.data(), .bytes = 100'000}}});
+  Command command(ExchangeCommand{{{.kind = Transfer::Send{from.data()}, .peer = 1, .bytes = 100'000}}});
   command.on_gpu = true;
   queues_[0]->moveInPlace(command);
   const Memory into(*this, 1, Bytes(100'000), false);
-  Command other(ExchangeCommand{
-      {{.direction = Transfer::Direction::kReceive, .peer = 0, .output = into.data(), .bytes = 100'000}}});
+  Command other(ExchangeCommand{{{.kind = Transfer::Receive{into.data()}, .peer = 0, .bytes = 100'000}}});
   other.on_gpu = true;
   const GpuStream other_stream(cuda_, 1);
   const int copies = cuda_.calls("cuMemcpyAsync");

@@ -165,16 +165,15 @@ TEST_F(RateFollowing, LeavesMessagesOfTheProgramAlone) {
   constexpr int kTold = 4711;
   onEveryRank(kGroups, [&](int rank) {
     int number = rank == 0 ? kTold : 0;
-    const auto tell = [&](Transfer::Direction direction, int peer) {
-      auto* const bytes = reinterpret_cast<std::byte*>(&number);
-      const Transfer transfer{
-          .direction = direction, .peer = peer, .input = bytes, .output = bytes, .bytes = sizeof number};
+    auto* const bytes = reinterpret_cast<std::byte*>(&number);
+    const auto tell = [&](const Transfer::Kind& kind, int peer) {
+      const Transfer transfer{.kind = kind, .peer = peer, .bytes = sizeof number};
       EXPECT_TRUE(at(rank).messages().exchange({&transfer, 1}).ok());
     };
     // The first message makes the link, which needs both.
     for (int i = 0; i < 2; ++i) {
-      if (rank == 0) tell(Transfer::Direction::kSend, 1);
-      if (rank == 1 && i == 0) tell(Transfer::Direction::kReceive, 0);
+      if (rank == 0) tell(Transfer::Send{bytes}, 1);
+      if (rank == 1 && i == 0) tell(Transfer::Receive{bytes}, 0);
     }
     if (rank == 1) number = 0;
     const Result<GroupRates> measured = measureGroupRates(at(rank), 60'000);
@@ -182,7 +181,7 @@ TEST_F(RateFollowing, LeavesMessagesOfTheProgramAlone) {
     ASSERT_EQ(measured.value().by_group.size(), size_t{kGroups});
     for (const double rate : measured.value().by_group) EXPECT_GT(rate, 0);
     EXPECT_GT(measured.value().took_ns, 0);
-    if (rank == 1) tell(Transfer::Direction::kReceive, 0);
+    if (rank == 1) tell(Transfer::Receive{bytes}, 0);
     EXPECT_EQ(number, rank <= 1 ? kTold : 0);
     EXPECT_TRUE(at(rank).leave().ok());
   });

@@ -73,13 +73,11 @@ class ExchangeWorld {
 
   void send(int from, int to, std::span<const std::byte> data) {
     transfers_[static_cast<size_t>(from)].push_back(
-        {.direction = Transfer::Direction::kSend, .peer = to, .input = data.data(), .bytes = data.size()});
+        {.kind = Transfer::Send{data.data()}, .peer = to, .bytes = data.size()});
   }
   void receive(int to, int from, std::span<std::byte> data) {
-    transfers_[static_cast<size_t>(to)].push_back({.direction = Transfer::Direction::kReceive,
-                                                   .peer = from,
-                                                   .output = data.data(),
-                                                   .bytes = data.size()});
+    transfers_[static_cast<size_t>(to)].push_back(
+        {.kind = Transfer::Receive{data.data()}, .peer = from, .bytes = data.size()});
   }
   // The kernels of a rank, one after the other, for the operations so far, once.
   std::vector<cuda::ExchangeCall> take(size_t rank) {
