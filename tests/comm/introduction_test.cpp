@@ -98,19 +98,19 @@ Result<Config> withAnother(const ConfigVariable& variable) {
 }
 
 TEST(Introduction, TellsOfEverySettingThatRanksMustShare) {
-  const auto settingsOf = [](const Config& config, uint64_t digest) {
+  const auto settings_of = [](const Config& config, uint64_t digest) {
     CommunicatorOptions options;
     options.config = config;
     return settingsText(options, digest);
   };
   const Config usual = Config::fromLookup([](const char*) { return nullptr; }).take();
   Introduction mine = someIntroduction(), theirs = someIntroduction();
-  mine.settings = settingsOf(usual, 1);
+  mine.settings = settings_of(usual, 1);
   int shared = 0;
   for (const ConfigVariable& variable : configVariables()) {
     const Result<Config> other = withAnother(variable);
     ASSERT_TRUE(other.ok()) << variable.name << ": " << other.status().toString();
-    theirs.settings = settingsOf(other.value(), 1);
+    theirs.settings = settings_of(other.value(), 1);
     const Status met = decodeIntroductions({encodeFields(mine), encodeFields(theirs)}, 0).status();
     EXPECT_EQ(met.code(), variable.sharing == Sharing::kShared ? Code::kInvalidUsage : Code::kOk)
         << variable.name;
@@ -119,7 +119,7 @@ TEST(Introduction, TellsOfEverySettingThatRanksMustShare) {
     EXPECT_NE(met.message().find(variable.name), std::string::npos) << met.toString();
   }
   EXPECT_GE(shared, 13);
-  theirs.settings = settingsOf(usual, 2);
+  theirs.settings = settings_of(usual, 2);
   EXPECT_FALSE(decodeIntroductions({encodeFields(mine), encodeFields(theirs)}, 0).ok()) << "other tables";
 }
 

@@ -1,5 +1,4 @@
 // horingParoSave and horingParoLoad: any strategy loads what any other has saved, and nothing is lost or half loaded.
-#include <sodium.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -11,9 +10,9 @@
 #include <fstream>
 #include <functional>
 #include <optional>
-#include <sstream>
 
 #include "../temporary_folder.h"
+#include "forgery.h"
 #include "job.h"
 
 namespace {
@@ -123,24 +122,6 @@ struct StoredSection {
   unsigned char digest[32];
 };
 
-std::string digestOf(const std::string& bytes) {
-  unsigned char digest[32];
-  crypto_generichash(digest, sizeof digest, reinterpret_cast<const unsigned char*>(bytes.data()),
-                     bytes.size(), nullptr, 0);
-  std::string text;
-  for (const unsigned char byte : digest) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    text += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return text;
-}
-
-std::string contentOf(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 class Damage : public testing::Test {
  protected:
   Damage() : comms_(makeGrid(2, 2)), path_(folder_ / "checkpoint") { Job{comms_}.trainAndSave(path_, 1); }
@@ -185,8 +166,7 @@ class Damage : public testing::Test {
     std::string manifest = contentOf(path_ + "/manifest");
     manifest.replace(manifest.find(old_index), old_index.size(), digestOf(file.substr(0, index_bytes)));
     manifest.erase(manifest.rfind("digest "));
-    std::ofstream(path_ + "/manifest", std::ios::binary)
-        << manifest << "digest " << digestOf(manifest) << "\n";
+    writeManifest(path_ + "/manifest", manifest);
   }
 
   const std::vector<horingComm_t> comms_;

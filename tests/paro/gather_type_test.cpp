@@ -139,8 +139,8 @@ TEST_P(GatherType, IsNotInCheckpoints) {
     }
 }
 
-const Sizes kLayouts[] = {{2, 2}, {3, 1}};
-INSTANTIATE_TEST_SUITE_P(Layouts, GatherType, testing::ValuesIn(kLayouts),
+const Sizes kGatheredLayouts[] = {{2, 2}, {3, 1}};
+INSTANTIATE_TEST_SUITE_P(Layouts, GatherType, testing::ValuesIn(kGatheredLayouts),
                          [](const auto& info) { return info.index == 0 ? "even" : "uneven"; });
 
 // The paper's 16 bytes of an element: 2 of the parameter, 2 of its gradient, 12 of state.

@@ -1,10 +1,6 @@
 // horingParoLoadByName: parts of a checkpoint, in any order and of other types.
-#include <sodium.h>
-
-#include <fstream>
-#include <sstream>
-
 #include "../temporary_folder.h"
+#include "forgery.h"
 #include "job.h"
 
 namespace {
@@ -235,13 +231,6 @@ TEST_F(LoadByName, SaysTheNameOfWhatDiffers) {
   expectRefused(kSaved, false, horingInvalidArgument, "the checkpoint has no names");
 }
 
-std::string contentOf(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-// With a digest that fits, as only a deliberate forger can.
 TEST_F(LoadByName, RefusesForgedNames) {
   save();
   const std::string manifest = contentOf(path_ + "/manifest");
@@ -255,12 +244,7 @@ TEST_F(LoadByName, RefusesForgedNames) {
     std::string forged = manifest;
     forged.replace(forged.find(" norm\n") + 1, 4, forgery.name);
     forged.erase(forged.rfind("digest "));
-    unsigned char digest[32];
-    char text[65];
-    crypto_generichash(digest, sizeof digest, reinterpret_cast<const unsigned char*>(forged.data()),
-                       forged.size(), nullptr, 0);
-    std::ofstream(path_ + "/manifest", std::ios::binary)
-        << forged << "digest " << sodium_bin2hex(text, sizeof text, digest, sizeof digest) << "\n";
+    writeManifest(path_ + "/manifest", forged);
     expectRefused(kSaved, false, horingInvalidArgument, forgery.named);
   }
 }
