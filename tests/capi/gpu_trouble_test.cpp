@@ -50,6 +50,32 @@ TEST_F(GpuKernelTrouble, EndsACallOnlyAfterItsKernels) {
   ends.join();
 }
 
+// The first of two launches waits on its stream, and the second for the other rank, which shares the GPU.
+TEST_F(GpuKernelTrouble, EndsACallInAGroupOnlyAfterItsKernels) {
+  meet();
+  const GpuVector<float> there(cuda_, 0, std::vector<float>(8, 1)), also(cuda_, 0, std::vector<float>(8, 1));
+  onEveryRank(2,
+              [&](int rank) { EXPECT_HORING(add(rank, rank == 0 ? on_0_.data() : there.data(), nullptr)); });
+  std::atomic<bool> gate{false};
+  const CurrentGpu current(cuda_, 0);
+  const GpuStream stream(cuda_, 0);
+  GpuStream::ofDefault(cuda_).waitFor(gate);
+  std::thread ends([&] {
+    EXPECT_HORING(add(1, there.data(), stream.get()));
+    EXPECT_HORING(horingCommAbort(std::exchange(comms_[1], nullptr)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    gate = true;
+  });
+  void* const buffers[] = {on_0_.data(), also.data()};
+  const size_t counts[] = {8, 8};
+  EXPECT_HORING(horingGroupStart());
+  EXPECT_HORING(horingAllReduceList(buffers, buffers, counts, 2, horingFloat, horingSum, comm(0), nullptr));
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingRemoteError, "rank 1"));
+  EXPECT_TRUE(gate);
+  EXPECT_EQ(cuda_.running(0), 0);
+  ends.join();
+}
+
 // The program of the rank whose GPU failed may never ask, and the other ranks' kernels would wait for its kernel.
 TEST_F(GpuKernelTrouble, OfOneGpuIsToldToTheOthersWithoutACall) {
   begin();

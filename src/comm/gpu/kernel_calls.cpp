@@ -375,14 +375,16 @@ Status KernelCalls::start() {
   return enqueued_ ? judged(team_->launches().start(membership_.rank())) : Status();
 }
 
-Status KernelCalls::launch() {
-  HORING_TRY(judged(team_->launches().start(membership_.rank())));
-  return judged(team_->launches().await(membership_.rank(), waitLimit(timeoutMs())));
+Status KernelCalls::launch(CudaStream awaited) {
+  Status launched = judged(team_->launches().start(membership_.rank()));
+  if (launched.ok()) launched = judged(team_->launches().await(membership_.rank(), waitLimit(timeoutMs())));
+  if (!launched.ok() && awaited) giveUp(awaited);
+  return launched;
 }
 
 Status KernelCalls::settle() {
-  if (std::exchange(enqueued_, false)) HORING_TRY(launch());
   const CudaStream stream = std::exchange(awaited_, nullptr);
+  if (std::exchange(enqueued_, false)) HORING_TRY(launch(stream));
   return stream ? complete(stream) : Status();
 }
 
@@ -398,6 +400,7 @@ Status KernelCalls::complete(CudaStream stream) {
 // The caller of a failed call may free its buffers at once, so kernels end before it returns.
 void KernelCalls::giveUp(CudaStream stream) {
   team_->abort();
+  const OutsideOfGraphs outside(device_->api());
   (void)device_->synchronize(
       stream, [] { return Status(); }, Deadline::after(clock_, kGiveUpMs));
 }
@@ -411,10 +414,7 @@ Result<bool> KernelCalls::begin(Command& command) {
   HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
   if (!stream) return false;
   begun_ = stream;
-  if (const Status launched = launch(); !launched.ok()) {
-    giveUp(stream);
-    return communicator_.breakOff(launched);
-  }
+  if (const Status launched = launch(stream); !launched.ok()) return communicator_.breakOff(launched);
   return command.taken == Taken::kAll;
 }
 

@@ -83,8 +83,9 @@ class KernelCalls {
   Result<bool> carriesMessages(const Command& command);
   Result<CudaStream> enterBlocking(Command& command);
   Status judged(const Status& launched);
-  // Puts what this rank has entered on its streams, and waits until it is launched.
-  Status launch();
+  // Puts what this rank has entered on its streams, and waits until it is launched. `awaited`: the stream of calls that are complete on
+  // return; null: there are none.
+  Status launch(CudaStream awaited);
   Status complete(CudaStream stream);
   void giveUp(CudaStream stream);
 
