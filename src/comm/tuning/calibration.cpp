@@ -166,6 +166,7 @@ class Measurement {
   const int me_;
   const Effort effort_;
   std::vector<std::byte> output_, input_;
+  std::vector<Transfer> transfers_;  // of an exchange
 };
 
 Peers Measurement::peersIn(const Pair& pair) const {
@@ -200,9 +201,10 @@ Status Measurement::exchange(const Round& round) {
   const Transfer receive{
       .kind = Transfer::Receive{input_.data()}, .peer = round.peers.from, .bytes = round.bytes};
   const Transfer send{.kind = Transfer::Send{output_.data()}, .peer = round.peers.to, .bytes = round.bytes};
-  std::vector<Transfer> transfers;
-  for (int i = 0; i < round.at_once; ++i) transfers.insert(transfers.end(), {receive, send});
-  return communicator_.messages().exchange(transfers);
+  // Without an allocation, which would count as a part of the exchange.
+  transfers_.clear();
+  for (int i = 0; i < round.at_once; ++i) transfers_.insert(transfers_.end(), {receive, send});
+  return communicator_.messages().exchange(transfers_);
 }
 
 // The time of an exchange or of a burst, by the round's clock.
