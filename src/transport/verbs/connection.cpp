@@ -45,8 +45,8 @@ void VerbsSender::takeSlots(const Message& told) {
 
 std::byte* VerbsSender::tryAcquireLanding() {
   std::byte* const slot = tryAcquire(kWholeSlot);
-  // A message that is copied anyway does not wait for the announcement.
   if (!slot) return nullptr;
+  // A message that is copied anyway does not wait for the announcement.
   const bool has_landing = !link_.lendsMemory() || link_.announcements(channel_).tryPeek();
   acquired_ = has_landing ? Acquired::kLanding : Acquired::kNothing;
   return has_landing ? slot : nullptr;
