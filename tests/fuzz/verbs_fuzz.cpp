@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "targets.h"
 #include "transport/verbs/device.h"
+#include "transport/verbs/device_selection.h"
 #include "transport/verbs/link.h"
 #include "transport/verbs/published.h"
 

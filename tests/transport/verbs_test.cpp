@@ -14,6 +14,7 @@
 #include "../rdma_machine.h"
 #include "contract_ranks.h"
 #include "transport/verbs/device.h"
+#include "transport/verbs/device_selection.h"
 #include "transport/verbs/published.h"
 #include "transport/verbs/verbs_transport.h"
 #include "verbs_devices.h"

@@ -1,6 +1,5 @@
 #include "horing_check/rails.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -9,7 +8,7 @@
 #include "base/folder_entries.h"
 #include "horing_check/facts.h"
 #include "horing_check/nodes.h"
-#include "transport/socket/interfaces.h"
+#include "transport/verbs/device_selection.h"
 
 namespace horing::check {
 
@@ -17,24 +16,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool isActive(const fs::path& device) {
-  return std::ranges::any_of(folderEntries(device / "ports"), [](const fs::path& port) {
-    return firstLine(port / "state").find("ACTIVE") != std::string::npos;
-  });
-}
-
-std::vector<std::string> rdmaDevices(const std::string& chosen) {
-  std::vector<std::string> names;
-  const Result<tcp::InterfaceSelection> selection = tcp::InterfaceSelection::parse(chosen);
-  if (!selection.ok()) return names;
-  for (const fs::path& device : sortedEntries("/sys/class/infiniband")) {
-    const std::string name = device.filename();
-    if ((chosen.empty() || selection.value().lists(name)) && isActive(device)) names.push_back(name);
-  }
-  return names;
+bool isActive(const fs::path& port) {
+  return firstLine(port / "state").find("ACTIVE") != std::string::npos;
 }
 
 }  // namespace
+
+std::vector<std::string> rdmaPorts(const std::string& chosen, const fs::path& devices) {
+  std::vector<std::string> names;
+  const Result<verbs::DeviceSelection> selection = verbs::DeviceSelection::parse(chosen);
+  if (!selection.ok()) return names;  // the library says what is wrong
+  for (const fs::path& device : sortedEntries(devices)) {
+    const std::string name = device.filename();
+    const std::vector<fs::path> ports = sortedEntries(device / "ports");
+    for (const fs::path& port : ports) {
+      const std::string number = port.filename();
+      if (isActive(port) && selection.value().chooses(name, std::atoi(number.c_str())))
+        names.push_back(ports.size() == 1 ? name : name + ":" + number);
+    }
+  }
+  return names;
+}
 
 Rails takeRails() {
   Rails rails;
@@ -43,8 +45,8 @@ Rails takeRails() {
   rails.chosen = config.value().socket_ifname;
   rails.names = interfacesInUse();
   if (config.value().transports.find("verbs") != std::string::npos) {
-    const std::vector<std::string> devices = rdmaDevices(config.value().ib_hca);
-    if (!devices.empty()) rails = {"HORING_IB_HCA", config.value().ib_hca, devices};
+    const std::vector<std::string> ports = rdmaPorts(config.value().ib_hca, "/sys/class/infiniband");
+    if (!ports.empty()) rails = {"HORING_IB_HCA", config.value().ib_hca, ports};
   }
   if (useAll(rails).ok()) unsetenv(rails.variable);
   return rails;

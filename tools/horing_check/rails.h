@@ -1,5 +1,6 @@
 #pragma once
 // The adapters of a node, which horing uses all at once, and how to use one alone.
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,11 @@ struct Rails {
   std::vector<std::string> names;
 };
 
-// Of this node: the RDMA devices that horing may use, or else the interfaces. Moves the variable from the environment to the library's
+// The active ports of RDMA devices that HORING_IB_HCA=`chosen` allows, as it names them: mlx5_0, or mlx5_0:1 if the device has several
+// ports. `devices`: /sys/class/infiniband. Empty: there are none, or `chosen` is malformed.
+std::vector<std::string> rdmaPorts(const std::string& chosen, const std::filesystem::path& devices);
+
+// Of this node: the ports of RDMA devices that horing may use, or else the interfaces. Moves the variable from the environment to the library's
 // defaults, so that useOnly() can replace it: call it before there are threads.
 Rails takeRails();
 

@@ -1,5 +1,5 @@
 #pragma once
-// The selection of RDMA devices of this rank, and an open device.
+// An open RDMA device of this rank, and its port and address.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,21 +17,6 @@
 #include "transport/verbs/subnet.h"
 
 namespace horing::verbs {
-
-// HORING_IB_HCA, parsed. A list of prefixes of device names, each optionally with ":port"; a leading '=': full names; a leading '^':
-// exclude these.
-struct DeviceSelection {
-  struct Entry {
-    std::string name;
-    int port = 0;  // 0: any
-  };
-  std::vector<Entry> entries;  // empty: all
-  bool exact = false;
-  bool except = false;
-
-  static Result<DeviceSelection> parse(std::string_view text);
-  bool chooses(std::string_view device, int port) const;
-};
 
 // One row of a port's GID table.
 struct GidEntry {

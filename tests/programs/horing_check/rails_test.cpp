@@ -1,6 +1,12 @@
-// What is found with one adapter of each node alone, beside what is found with all.
+// The adapters of a node, and what is found with one of each node alone, beside what is found with all.
+#include "horing_check/rails.h"
+
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "../../temporary_folder.h"
 #include "horing_check/report.h"
 #include "simulated_cluster.h"
 
@@ -66,6 +72,30 @@ TEST(Rails, OfAGoodClusterAreGood) {
   const Report report = railReport({1, 1});
   EXPECT_TRUE(report.verdict.findings.empty());
   EXPECT_EQ(outcomeOf(report), Outcome::kGood);
+}
+
+// As the library chooses them (transport/verbs).
+TEST(Rails, AreTheActivePortsThatTheSettingAllows) {
+  const test::TemporaryFolder folder;
+  const auto makePort = [&](const char* device, const char* number, const char* state) {
+    const std::filesystem::path port = folder.path() / device / "ports" / number;
+    std::filesystem::create_directories(port);
+    std::ofstream(port / "state") << state << "\n";
+  };
+  makePort("mlx5_0", "1", "4: ACTIVE");
+  makePort("mlx5_1", "1", "1: DOWN");
+  makePort("mlx5_2", "1", "4: ACTIVE");
+  makePort("mlx5_2", "2", "4: ACTIVE");
+  makePort("mlx5_20", "1", "4: ACTIVE");
+  using Names = std::vector<std::string>;
+  const auto ports = [&](const char* chosen) { return rdmaPorts(chosen, folder.path()); };
+  EXPECT_EQ(ports(""), (Names{"mlx5_0", "mlx5_2:1", "mlx5_2:2", "mlx5_20"}));
+  EXPECT_EQ(ports("mlx5_2"), (Names{"mlx5_2:1", "mlx5_2:2", "mlx5_20"}));
+  EXPECT_EQ(ports("=mlx5_2:2,mlx5_0"), (Names{"mlx5_0", "mlx5_2:2"}));
+  EXPECT_EQ(ports("^mlx5_2:1"), (Names{"mlx5_0", "mlx5_2:2"}));
+  EXPECT_EQ(ports("^mlx5_0"), (Names{"mlx5_2:1", "mlx5_2:2", "mlx5_20"}));
+  EXPECT_EQ(ports("=mlx5_1"), Names());
+  EXPECT_EQ(ports("mlx5_0:x"), Names());
 }
 
 }  // namespace
