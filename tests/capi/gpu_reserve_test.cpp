@@ -106,9 +106,9 @@ TEST_F(GpuReserveTrouble, IsNoneWithMemoryWhereManyComeAndGo) {
   EXPECT_EQ(cuda_.live(), before);
 }
 
-// Earlier work of the program holds each launch up for half a second: all of them end, and then no memory is kept.
+// Earlier work of the program holds each launch up for a fifth of a second: all of them end, and then no memory is kept.
 TEST_F(GpuReserveTrouble, IsNoneWhereOneIsDestroyedWhoseLaunchesEndOneByOne) {
-  constexpr int kLaunches = 5;
+  constexpr int kLaunches = 12;
   const int before = cuda_.live();
   begin();
   std::vector<std::atomic<bool>> gates(kLaunches);
@@ -122,7 +122,7 @@ TEST_F(GpuReserveTrouble, IsNoneWhereOneIsDestroyedWhoseLaunchesEndOneByOne) {
       });
     std::thread opens([&] {
       for (std::atomic<bool>& gate : gates) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
         gate = true;
       }
     });
