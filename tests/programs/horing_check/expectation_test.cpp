@@ -16,14 +16,15 @@ std::vector<double> sharesOf(const std::string& text, const std::vector<std::str
 TEST(ExpectedRates, AreSharesOfTheFastest) {
   EXPECT_EQ(sharesOf("n[0-1,7]=400,n2=100\nelsewhere=9000", {"n0", "n7", "n2", "n1/3"}),
             (std::vector<double>{1, 1, 0.25, 1}));
-  EXPECT_TRUE(sharesOf("", {"n0", "n1"}).empty());
+  EXPECT_TRUE(Expectation().sharesOf({"n0", "n1"}).take().empty());
   EXPECT_EQ(sharesOf("a[08-10]-ib=2 a[8-10]-ib=1", {"a08-ib", "a9-ib"}), (std::vector<double>{1, 0.5}));
 }
 
 TEST(ExpectedRates, SayWhatIsWrong) {
-  for (const char* wrong :
-       {"node0", "=400", "node0=", "node0=fast", "node0=0", "node0=-1", "node0=inf", "n[0-=4", "n[]=4",
-        "n[3-1]=4", "n0-3]=4", "n[a-b]=4", "n[0][1]=4", "n[[0]]=4", "n[0-99999999999]=4"}) {
+  for (const char* wrong : {"",         " ,\n",      "node0=1e300", "node0=1e-300", "node0=nan",
+                            "node0",    "=400",      "node0=",      "node0=fast",   "node0=0",
+                            "node0=-1", "node0=inf", "n[0-=4",      "n[]=4",        "n[3-1]=4",
+                            "n0-3]=4",  "n[a-b]=4",  "n[0][1]=4",   "n[[0]]=4",     "n[0-99999999999]=4"}) {
     const auto parsed = Expectation::parse(wrong);
     EXPECT_FALSE(parsed.ok()) << wrong;
   }
