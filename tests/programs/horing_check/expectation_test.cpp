@@ -85,6 +85,18 @@ TEST(Kinds, HaveSlowNodesOfTheirOwn) {
   EXPECT_GE(right, 198);
 }
 
+// Then no good node is as fast, and they judge each other.
+TEST(Kinds, MayAllBeSlowerThanExpected) {
+  const Kinds kinds{halves(4, 4), {{0, 0.5}, {1, 0.5}, {2, 0.5}, {3, 0.5}}};
+  int right = 0;
+  for (unsigned seed = 1; seed <= 50; ++seed)
+    right += blamed(checkKinds(kinds, seed)) ==
+                     "0 sends, 0 receives, 1 sends, 1 receives, 2 sends, 2 receives, 3 sends, 3 receives"
+                 ? 1
+                 : 0;
+  EXPECT_GE(right, 49);
+}
+
 // Of two fast nodes, a pair does not show which is slow.
 TEST(Kinds, BlameNoHealthyNodeWhereOnlyOneCouldTell) {
   for (unsigned seed = 1; seed <= 20; ++seed)
