@@ -188,8 +188,8 @@ HORING_API horingResult_t horingCommGetAsyncError(horingComm_t comm, horingResul
 
 /* Extension. Writes the rank that caused the communicator's error: it died, stopped, was cut off, was aborted, never
  * made a call or made a different call than the other ranks. horingCommShrink may exclude it. -1 while there is no
- * error, and where the error is about no single rank or only about the caller. Also works on a communicator that could
- * not be made (config.blocking 0). Does not block. Errors as for horingCommCount. */
+ * error, and where the error is about no single rank, about more than half of them (at a deadline), or only about the caller.
+ * Also works on a communicator that could not be made (config.blocking 0). Does not block. Errors as for horingCommCount. */
 HORING_API horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank);
 
 /* ---- Inspecting a communicator. Not while a collective runs on it (rule 7). ---- */

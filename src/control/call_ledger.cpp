@@ -225,7 +225,8 @@ CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attend
   CallVerdict verdict{Code::kTimeout, -1, ""};
   const auto blame = [&](const std::vector<int>& ranks, const std::string& what) {
     if (ranks.empty()) return;
-    if (verdict.rank < 0) verdict.rank = ranks[0];
+    // If most ranks are silent or late, the machine is busy or the network is broken: none of them is the exception.
+    if (verdict.reason.empty() && 2 * std::ssize(ranks) <= attendance.present) verdict.rank = ranks[0];
     verdict.reason += (verdict.reason.empty() ? "" : "; ") + ranksText(ranks) + what;
   };
   // Silent ranks are blamed first: the other ranks may not have called because they wait for the silent ones.

@@ -4,7 +4,8 @@
 //
 // A rank that waits reports its call. The rendezvous then asks all ranks about that call; each control thread answers at once, even
 // if its program is busy. There are three verdicts: ranks made different calls under one number; a rank left before the call; or a
-// deadline has passed and a rank never made the call. A slow rank alone causes no verdict.
+// deadline has passed and a rank never made the call. A slow rank alone causes no verdict. A deadline's verdict about more than half of the
+// ranks blames none.
 #include <cstdint>
 #include <functional>
 #include <map>

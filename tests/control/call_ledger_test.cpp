@@ -223,6 +223,36 @@ TEST(CallLedger, NamesAtTheDeadlineWhoDoesNotAnswer) {
   EXPECT_NE(ranks.reason().find("rank 2 did not answer"), std::string::npos) << ranks.reason();
 }
 
+// As on a busy machine, where no control thread gets to answer in time.
+TEST(CallLedger, BlamesNoneAtTheDeadlineIfMostAreSilentOrNeverCalled) {
+  for (const bool silent : {true, false})
+    for (const int exceptions : {2, 3, 4}) {
+      Ranks ranks(4);
+      const int first = 4 - exceptions;
+      for (int rank = 0; rank < (silent ? 4 : first); ++rank)
+        ranks.call(rank, callOf(Collective::kAllReduce));
+      for (int rank = first; silent && rank < 4; ++rank) ranks.fallsSilent(rank);
+      if (!silent && first == 0) continue;  // nobody waits
+      ranks.report(0, kOverdue, 1000);
+      ranks.wait(500);
+      ASSERT_TRUE(ranks.verdict());
+      EXPECT_EQ(ranks.verdict()->rank, exceptions == 2 ? 2 : -1) << ranks.reason();
+      EXPECT_NE(ranks.reason().find(silent ? "did not answer" : "never called"), std::string::npos)
+          << ranks.reason();
+    }
+}
+
+// It never called, since it waits for the silent ones.
+TEST(CallLedger, BlamesNoLateRankWhereMostAreSilent) {
+  Ranks ranks(6);
+  ranks.call(0, callOf(Collective::kAllReduce));
+  for (int rank = 2; rank < 6; ++rank) ranks.fallsSilent(rank);
+  ranks.report(0, kOverdue, 1000);
+  ranks.wait(500);
+  ASSERT_TRUE(ranks.verdict());
+  EXPECT_EQ(ranks.verdict()->rank, -1) << ranks.reason();
+}
+
 TEST(CallLedger, NamesAtOnceWhoLeftBeforeTheCall) {
   for (const int calls : {0, 2}) {
     Ranks ranks(3);

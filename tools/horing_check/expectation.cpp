@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <sstream>
 
 #include "base/number.h"
@@ -10,6 +9,9 @@
 namespace horing::check {
 
 namespace {
+
+// So that no relation of two is 0 or infinite.
+constexpr double kLeastExpected = 1e-6, kMostExpected = 1e12;
 
 // At commas outside of brackets, and at white space.
 std::vector<std::string> entriesOf(const std::string& text) {
@@ -42,7 +44,7 @@ Result<Expectation::Kind> Expectation::parseKind(const std::string& entry) {
   const std::string name = entry.substr(0, equals);
   const std::optional<double> rate =
       equals < entry.size() ? numberOf<double>(entry.substr(equals + 1)) : std::nullopt;
-  if (name.empty() || !rate || !std::isfinite(*rate) || *rate <= 0)
+  if (name.empty() || !rate || !(*rate >= kLeastExpected && *rate <= kMostExpected))
     return makeStatus(Code::kInvalidArgument,
                       "'%s' does not say what is expected of which nodes: write node[0-3]=400",
                       entry.c_str());
@@ -67,6 +69,8 @@ Result<Expectation> Expectation::parse(const std::string& text) {
     HORING_ASSIGN(const Kind kind, parseKind(entry));
     all.kinds_.push_back(kind);
   }
+  if (all.kinds_.empty())
+    return makeStatus(Code::kInvalidArgument, "the text names no nodes: write node[0-3]=400");
   return all;
 }
 

@@ -7,11 +7,11 @@
 
 namespace horing::check {
 
-// A value.
+// A value. All nodes are of one kind unless it is parsed from a text.
 class Expectation {
  public:
   // "node[0-3]=400,node[4-7,9]=200": names as Slurm writes them, and Mbit/s or shares, since only their relation counts. Between entries is a
-  // comma or white space; no text: all nodes are of one kind. Errors: kInvalidArgument, which quotes the entry.
+  // comma or white space. Errors: kInvalidArgument: there is no entry, or a wrong one, which is quoted; numbers are 1e-6 to 1e12.
   static Result<Expectation> parse(const std::string& text);
 
   // By node, as a part of the fastest one's rate; empty: all are of one kind. A name may go on after a slash (Nodes::names). Entries for

@@ -138,9 +138,11 @@ int checkMain(int argc, char** argv) {
     if (!time_s.ok()) throw CLI::ValidationError(name, time_s.status().message());
     if (time_s.value() < 1 || time_s.value() > 86400) throw CLI::ValidationError(name, "from 1s to 86400s");
     options.session.time_s = time_s.value();
-    Result<Expectation> expectation = Expectation::parse(options.expect);
-    if (!expectation.ok()) throw CLI::ValidationError("--expect", expectation.status().message());
-    options.expectation = expectation.take();
+    if (app.count("--expect") > 0) {
+      Result<Expectation> expectation = Expectation::parse(options.expect);
+      if (!expectation.ok()) throw CLI::ValidationError("--expect", expectation.status().message());
+      options.expectation = expectation.take();
+    }
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUsage;
   }

@@ -111,16 +111,20 @@ Matching Rounds::confirming(const Verdict& verdict) {
     suspects.insert(finding.node);
     if (!finding.confirmed) doubtful.insert(finding.node);
   }
-  std::vector<int> good;
+  std::vector<int> judges;
   for (int node = 0; node < nodes_; ++node)
-    if (!suspects.contains(node) && partner[static_cast<size_t>(node)] < 0) good.push_back(node);
-  std::shuffle(good.begin(), good.end(), random_);
+    if (!suspects.contains(node) && partner[static_cast<size_t>(node)] < 0) judges.push_back(node);
+  std::shuffle(judges.begin(), judges.end(), random_);
   const auto share = [&](int node) { return shares_.empty() ? 1 : shares_[static_cast<size_t>(node)]; };
-  for (const int node : doubtful) {
-    const auto as_fast = std::ranges::find_if(good, [&](int other) { return share(other) >= share(node); });
-    const auto chosen = as_fast == good.end() ? good.begin() : as_fast;
-    if (chosen != good.end() && pairUp(partner, node, *chosen)) good.erase(chosen);
+  if (!shares_.empty()) {
+    // No good node may be as fast, since all of a kind are doubtful: then they judge each other.
+    std::vector<int> others(suspects.begin(), suspects.end());
+    std::shuffle(others.begin(), others.end(), random_);
+    judges.insert(judges.end(), others.begin(), others.end());
   }
+  for (const int node : doubtful)
+    (void)std::ranges::any_of(
+        judges, [&](int judge) { return share(judge) >= share(node) && pairUp(partner, node, judge); });
   pairTheRest(partner, random_);
   return partner;
 }
