@@ -179,7 +179,8 @@ Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const S
   if (Status known = membership_.control().status(); !known.ok()) return known;
   if (own.code() == Code::kTimeout)
     return watchdog_.overdue(number, obstacle, communicator_.timeoutMs(), own);
-  return watchdog_.failed(number, obstacle, own);
+  return watchdog_.failed(
+      number, [&] { return obstacle; }, own);
 }
 
 Status LaunchWatch::outcome() {

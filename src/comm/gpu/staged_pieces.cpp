@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <variant>
 
+#include "base/check.h"
 #include "base/quotient.h"
 #include "schedule/postcondition.h"
 
@@ -46,16 +48,22 @@ class StagedPieces::Builder {
         transfers_.push_back(transfer);
         continue;
       }
-      const CudaAddress at = reserve(transfer.bytes);
-      // Of the others, none has memory of a GPU.
-      if (const std::byte* const input = transfer.input()) {
-        copyIn(at, cudaAddress(input), transfer.bytes, isPinned(input));
-        transfer.kind = Transfer::Send{pointer(at)};
-      } else if (std::byte* const output = transfer.output()) {
-        copyOut(cudaAddress(output), at, transfer.bytes, isPinned(output));
-        transfer.kind = Transfer::Receive{pointer(at)};
-      }
+      if (transfer.bytes > 0) stage(transfer);
       transfers_.push_back(transfer);
+    }
+  }
+
+  // No other messages have memory of a GPU.
+  void stage(Transfer& transfer) {
+    const CudaAddress at = reserve(transfer.bytes);
+    if (auto* const send = std::get_if<Transfer::Send>(&transfer.kind)) {
+      copyIn(at, cudaAddress(send->input), transfer.bytes, isPinned(send->input));
+      send->input = pointer(at);
+    } else {
+      auto* const receive = std::get_if<Transfer::Receive>(&transfer.kind);
+      HORING_CHECK(receive != nullptr);
+      copyOut(cudaAddress(receive->output), at, transfer.bytes, isPinned(receive->output));
+      receive->output = pointer(at);
     }
   }
 

@@ -22,13 +22,6 @@ void Watchdog::tell(CallReport::Kind kind, std::optional<uint64_t> call, Obstacl
   control_.reportCall(report);
 }
 
-Status Watchdog::failed(std::optional<uint64_t> call, Obstacle obstacle, const Status& own) {
-  const bool others_disagree = call && own.code() == Code::kInvalidUsage;
-  if (!others_disagree) return own;
-  tell(CallReport::Kind::kMismatch, call, std::move(obstacle), 0);
-  return verdict(own);
-}
-
 Status Watchdog::overdue(std::optional<uint64_t> call, Obstacle obstacle, int64_t timeout_ms,
                          const Status& own) {
   tell(CallReport::Kind::kOverdue, call, std::move(obstacle), timeout_ms);

@@ -49,8 +49,13 @@ class Watchdog {
   }
 
   // The call failed with `own`. If ranks may have made different calls, returns the verdict of the rendezvous, or else `own`, after at
-  // most 2 s. Messages whose sizes differ are the fault of their two ranks.
-  Status failed(std::optional<uint64_t> call, Obstacle obstacle, const Status& own);
+  // most 2 s. Messages whose sizes differ are the fault of their two ranks. describe() returns the obstacle, and is called only for a report.
+  template <typename Describe>
+  Status failed(std::optional<uint64_t> call, const Describe& describe, const Status& own) {
+    if (!call || own.code() != Code::kInvalidUsage) return own;
+    tell(CallReport::Kind::kMismatch, call, describe(), 0);
+    return verdict(own);
+  }
   // A connection was lost, perhaps to a rank that left because it called something else. If the rendezvous knows, its verdict arrives soon;
   // does not wait for it.
   void suspect(std::optional<uint64_t> call, Obstacle obstacle) {

@@ -41,11 +41,13 @@ Status Progress::drive(const Drive& drive) {
     bool progressed = poll(drive);
     if (operation.done()) return {};
     if (const Status& own = operation.status(); !own.ok()) [[unlikely]]
-      return watchdog.failed(operation.sequence(), operation.obstacle(), own);
+      return watchdog.failed(
+          operation.sequence(), [&] { return operation.obstacle(); }, own);
     uint32_t transports = drive.transports;
     if (background_.mayHaveAny()) [[unlikely]] {
       progressed = background_.poll(operation.covers()) || progressed;
-      HORING_TRY(background_.status());
+      // What failed between calls ends the next one; until then, peers still need the links.
+      if (drive.waits) HORING_TRY(background_.status());
       transports |= background_.transports();
     }
     if (Status moved = parts_.connector.progress(transports); !moved.ok()) [[unlikely]] {
