@@ -39,15 +39,7 @@ class BackgroundSave : public testing::Test {
   // body(paro, trainee) on every rank.
   template <typename Body>
   void run(horingParoStrategy_t strategy, Body body) {
-    onEveryRank(kRanks, [&](int rank) {
-      const horingParoConfig_t config = configOf(strategy);
-      horingParo_t paro = nullptr;
-      ASSERT_PARO(
-          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
-      Trainee trainee(paro, rank, kModel);
-      body(paro, trainee);
-      ASSERT_PARO(horingParoDestroy(paro));
-    });
+    onClients(comms_, configOf(strategy), kModel, body);
   }
   static Reference trained(int steps) {
     Reference reference(kModel, Optimizer::kAdam);

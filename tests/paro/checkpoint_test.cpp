@@ -41,7 +41,7 @@ std::vector<std::string> filesIn(const std::string& folder) {
   return names;
 }
 
-// Ranks with a client each; body(paro, trainee, rank).
+// Ranks with a client each; body(paro, trainee).
 struct Job {
   std::vector<horingComm_t> comms;
   horingParoStrategy_t strategy = horingParoIIG;
@@ -50,16 +50,9 @@ struct Job {
 
   template <typename Body>
   void run(Body body) const {
-    onEveryRank(static_cast<int>(comms.size()), [&](int rank) {
-      horingParoConfig_t config = configOf(strategy);
-      config.stateValues = state_values;
-      horingParo_t paro = nullptr;
-      ASSERT_PARO(
-          horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, params.data(), params.size()));
-      Trainee trainee(paro, rank, params);
-      body(paro, trainee);
-      ASSERT_PARO(horingParoDestroy(paro));
-    });
+    horingParoConfig_t config = configOf(strategy);
+    config.stateValues = state_values;
+    onClients(comms, config, params, body);
   }
   // Trains `steps` steps from the start, and saves.
   void trainAndSave(const std::string& folder, int steps) const {

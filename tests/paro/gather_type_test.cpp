@@ -22,18 +22,6 @@ class GatherType : public testing::TestWithParam<Sizes> {
   void SetUp() override { comms_ = makeGroupsOf(GetParam()); }
   void TearDown() override { destroyAll(comms_); }
 
-  template <typename Body>
-  void onClients(const horingParoConfig_t& config, Body body) {
-    onEveryRank(kRanks, [&](int rank) {
-      horingParo_t paro = nullptr;
-      ASSERT_PARO(
-          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
-      Trainee trainee(paro, rank, kModel);
-      body(paro, trainee);
-      EXPECT_PARO(horingParoDestroy(paro));
-    });
-  }
-
   std::vector<horingComm_t> comms_;
 };
 
@@ -67,7 +55,7 @@ TEST_P(GatherType, TrainsMastersThatAreExact) {
       SCOPED_TRACE(testing::Message() << "type " << type << ", strategy " << number);
       horingParoConfig_t config = gatheredIn(type, number);
       config.gradsInFloat32 = number % 2;
-      onClients(config, [&](horingParo_t paro, Trainee& trainee) {
+      onClients(comms_, config, kModel, [&](horingParo_t paro, Trainee& trainee) {
         expectTypes(paro, config);
         trainee.initialise();
         for (int step = 0; step < 2; ++step) {
@@ -92,7 +80,7 @@ TEST_P(GatherType, KeepsFrozenParametersExact) {
   const size_t count = kModel[kFrozen].count;
   const std::vector<float> thirds(count, 1.0F / 3);
   for (const auto strategy : {horingParoNNI, horingParoIIG, horingParoGGG})
-    onClients(gatheredIn(horingBfloat16, strategy), [&](horingParo_t paro, Trainee& trainee) {
+    onClients(comms_, gatheredIn(horingBfloat16, strategy), kModel, [&](horingParo_t paro, Trainee& trainee) {
       trainee.initialise();
       ASSERT_PARO(horingParoSetParam(paro, kFrozen, thirds.data(), count, horingFloat32));
       horingParoPlace_t place{};
@@ -123,14 +111,14 @@ TEST_P(GatherType, IsNotInCheckpoints) {
       const std::string path = folder.path() / std::to_string(saved++);
       horingParoConfig_t config = configOf(saved_by);
       config.gatherType = from;
-      onClients(config, [&](horingParo_t paro, Trainee& trainee) {
+      onClients(comms_, config, kModel, [&](horingParo_t paro, Trainee& trainee) {
         trainee.initialise();
         ASSERT_NO_FATAL_FAILURE(trainee.step(Optimizer::kAdam, 1, 0));
         ASSERT_PARO(horingParoSave(paro, path.c_str(), 1));
       });
       config = configOf(loaded_by);
       config.gatherType = to;
-      onClients(config, [&](horingParo_t paro, Trainee& trainee) {
+      onClients(comms_, config, kModel, [&](horingParo_t paro, Trainee& trainee) {
         ASSERT_PARO(horingParoLoad(paro, path.c_str(), nullptr));
         ASSERT_NO_FATAL_FAILURE(trainee.expectMasters(reference));
         trainee.expectParams(reference);

@@ -289,3 +289,17 @@ inline horingParoConfig_t configOf(horingParoStrategy_t strategy) {
   config.average = 0;
   return config;
 }
+
+// A rank with a client of `params` on each communicator: body(paro, trainee).
+template <typename Body>
+void onClients(const std::vector<horingComm_t>& comms, const horingParoConfig_t& config,
+               const std::vector<horingParoParam_t>& params, Body body) {
+  onEveryRank(static_cast<int>(comms.size()), [&](int rank) {
+    horingParo_t paro = nullptr;
+    ASSERT_PARO(
+        horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, params.data(), params.size()));
+    Trainee trainee(paro, rank, params);
+    body(paro, trainee);
+    EXPECT_PARO(horingParoDestroy(paro));
+  });
+}

@@ -276,13 +276,9 @@ TEST(TrainingOnMoreGradBuffers, EqualsOneRankAndOpensAsMany) {
     for (const auto strategy : {horingParoNNI, horingParoIII, horingParoGGG}) {
       Reference reference(kModel, Optimizer::kSgd);
       reference.step(3, 2, 0, 1);
-      onEveryRank(3, [&](int rank) {
-        horingParoConfig_t config = configOf(strategy);
-        config.gradBuffers = buffers;
-        horingParo_t paro = nullptr;
-        ASSERT_PARO(
-            horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
-        Trainee trainee(paro, rank, kModel);
+      horingParoConfig_t config = configOf(strategy);
+      config.gradBuffers = buffers;
+      onClients(comms, config, kModel, [&](horingParo_t paro, Trainee& trainee) {
         trainee.initialise();
         std::vector<int> open;
         for (int bucket = 0; open.size() < 3; ++bucket)
@@ -293,7 +289,6 @@ TEST(TrainingOnMoreGradBuffers, EqualsOneRankAndOpensAsMany) {
         for (const int bucket : open) ASSERT_PARO(horingParoDiscardGrads(paro, bucket));
         trainee.step(Optimizer::kSgd, 2, 0);
         trainee.expectParams(reference);
-        EXPECT_PARO(horingParoDestroy(paro));
       });
       if (testing::Test::HasFailure()) break;
     }
