@@ -21,10 +21,11 @@ endif()
 set(HORING_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: address,undefined or thread")
 option(HORING_FUZZ "Build the fuzz targets for libFuzzer, too (clang)" OFF)
 option(HORING_WERROR "Treat warnings as errors; the presets do, for compilers that were tried" OFF)
-set(HORING_NO_ERRORS)
+# A system's update may deprecate a function of a library (Expat 2.9 did): a warning, but no reason to stop a user's build.
+set(HORING_NO_ERRORS -Wno-error=deprecated-declarations)
 if(NOT HORING_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 sees these in strings whose templates come precompiled (see horing_precompile), where there are none.
-  set(HORING_NO_ERRORS -Wno-error=array-bounds -Wno-error=stringop-overread)
+  list(APPEND HORING_NO_ERRORS -Wno-error=array-bounds -Wno-error=stringop-overread)
 endif()
 
 add_library(horing_flags INTERFACE)

@@ -2,6 +2,7 @@
 
 #include <expat.h>
 
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 
@@ -33,6 +34,15 @@ struct Reading {
   }
 };
 
+// Since Expat 2.9 the function of the older name, whose result depends on how Expat was built, is deprecated.
+uint64_t currentLine(XML_Parser parser) {
+#if XML_MAJOR_VERSION * 100 + XML_MINOR_VERSION >= 209
+  return XML_GetCurrentLineNumber64(parser);
+#else
+  return XML_GetCurrentLineNumber(parser);
+#endif
+}
+
 void startElement(void* user, const XML_Char* name, const XML_Char** attributes) {
   Reading& reading = *static_cast<Reading*>(user);
   if (reading.refusal) return;
@@ -42,7 +52,7 @@ void startElement(void* user, const XML_Char* name, const XML_Char** attributes)
   XmlElement element;
   element.name = name;
   element.parent = reading.open.empty() ? -1 : reading.open.back();
-  element.line = static_cast<int32_t>(XML_GetCurrentLineNumber(reading.parser));
+  element.line = static_cast<int32_t>(currentLine(reading.parser));
   for (; *attributes; attributes += 2) {
     if (element.attributes.size() >= kMaxXmlAttributes)
       return reading.refuse("more than 64 attributes at one element");
@@ -98,7 +108,8 @@ Result<std::vector<XmlElement>> parseXml(std::string_view text) {
   // The usual cause, which expat's message does not name.
   const bool ends_early =
       !reading.refusal && (error == XML_ERROR_NO_ELEMENTS || error == XML_ERROR_UNCLOSED_TOKEN);
-  return makeStatus(Code::kInvalidArgument, "line %lu: %s%s", XML_GetCurrentLineNumber(parser.get()), why,
+  return makeStatus(Code::kInvalidArgument, "line %llu: %s%s",
+                    static_cast<unsigned long long>(currentLine(parser.get())), why,
                     ends_early ? ": the end of the file is missing" : "");
 }
 
