@@ -1,4 +1,5 @@
 // The sources of NCCL's variables.
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>

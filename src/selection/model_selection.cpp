@@ -1,5 +1,6 @@
 #include "selection/model_selection.h"
 
+#include <algorithm>
 #include <set>
 
 #include "algorithms/catalogue.h"

@@ -1,5 +1,6 @@
 #include "selection/selection_table.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>

@@ -1,4 +1,5 @@
 // Every collective through the library, over every way of making communicators.
+#include <algorithm>
 #include <numeric>
 
 #include "ways.h"

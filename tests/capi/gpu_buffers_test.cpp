@@ -1,4 +1,5 @@
 // Operations on GPU memory, with a fake driver without a GPU: its GPU memory crashes all accesses but the driver's.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <limits>

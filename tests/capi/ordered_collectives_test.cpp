@@ -1,4 +1,6 @@
 // Blocks in another order than that of the ranks.
+#include <algorithm>
+
 #include "ranks.h"
 
 namespace {

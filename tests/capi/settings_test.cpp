@@ -1,4 +1,5 @@
 // horingConfig_t, and meeting with several IDs.
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdio>

@@ -1,5 +1,6 @@
 // Calls whose data is copied by a copier, alternating with calls whose data the engine moves: the engine keeps the layout of the
 // previous call as far as it still holds.
+#include <algorithm>
 #include <cstring>
 
 #include "engine/host/memory_copier.h"

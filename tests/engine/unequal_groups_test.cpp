@@ -2,6 +2,7 @@
 // order they are folded.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 

@@ -1,4 +1,5 @@
-"""Fails when an include breaks the layer diagram, a folder lacks its README.md, two types have one name, or wrapping has run comments into one.
+"""Fails when an include breaks the layer diagram, a folder lacks its README.md, two types have one name, a standard header is
+missing, or wrapping has run comments into one.
 
 usage: check_layers.py REPOSITORY_ROOT       the rules are in rules.py
 """
@@ -12,6 +13,7 @@ import rules
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 NAMESPACE = re.compile(r"^(?:(namespace(?: [\w:]+)?) \{|\}  // (namespace(?: [\w:]+)?)$)")
 TYPE = re.compile(r"^(?:struct|class|union)(?: alignas\(\w+\))? (\w+)(?: final)?(?: :[^:;]*)? \{")
+COMMENT = re.compile(r"//.*")
 MERGED_COMMENT = re.compile(r"^\s*//+\s+//")
 SOURCES = {".h", ".hpp", ".cpp", ".c", ".cc", ".cuh", ".cu", ".inc"}
 TREES = ["src", "bench", "tools", "tests", "include"]
@@ -118,6 +120,16 @@ def check_locale(file, text, problems):
     for pattern, problem in patterns:
         for match in re.finditer(pattern, text):
             problems.append(f"{file}:{text.count(chr(10), 0, match.start()) + 1}: {problem}")
+
+
+def check_standard_headers(path, file, text, problems):
+    own = path.with_suffix(".h")
+    included = text + (own.read_text(errors="replace") if path.suffix == ".cpp" and own.is_file() else "")
+    code = COMMENT.sub("", text)
+    for header, functions in rules.STANDARD_FUNCTIONS.items():
+        used = re.search(rf"\bstd::(?:ranges::)?(?:{functions})\s*\(", code)
+        if used and f"#include <{header}>" not in included:
+            problems.append(f"{file}: uses {used.group(0)}) and does not include <{header}>")
 
 
 def find_cycle(graph):
@@ -232,6 +244,7 @@ def check(root, grants_are_needed=False):
         text = path.read_text(errors="replace")
         lines = text.splitlines()
         check_locale(file, text, problems)
+        check_standard_headers(path, file, text, problems)
         most = rules.MAX_SOURCE_LINES if file.parts[0] == "src" else rules.MAX_OTHER_LINES
         if len(lines) > most:
             problems.append(f"{file}: more than {most} lines: it carries more than one idea")

@@ -118,6 +118,15 @@ class CheckLayers(unittest.TestCase):
         self.write("src/base/three.cpp", "namespace horing {\nnamespace {\nstruct State {\n};\n}  // namespace\n}  // namespace horing\n")
         self.assertEqual(check_layers.check(self.root), [])
 
+    def test_refuses_functions_without_their_header(self):
+        self.write("src/engine/run.cpp", '#include <vector>\n\nvoid f() { std::sort(a, b); }\n')
+        self.assert_one_problem("src/engine/run.cpp", "std::sort()", "<algorithm>")
+
+    def test_accepts_headers_that_the_own_header_includes(self):
+        self.write("src/engine/run.h", "#pragma once\n#include <algorithm>\n")
+        self.write("src/engine/run.cpp", '#include "engine/run.h"\n\nvoid f() { std::sort(a, b); }  // std::iota()\n')
+        self.assertEqual(check_layers.check(self.root), [])
+
     def test_refuses_to_read_a_number_by_locale(self):
         self.write("src/base/bad.cpp", "\ndouble a = std::strtod(text, nullptr);\n")
         self.assert_one_problem("src/base/bad.cpp:2", "base/number.h")

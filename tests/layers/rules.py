@@ -85,3 +85,15 @@ PRINTS_FOR_PEOPLE = "tools"  # programs never set a locale, so that what they pr
 MAX_README_LINES = 70
 MAX_SOURCE_LINES = 600  # of a file in src
 MAX_OTHER_LINES = 800
+
+# Functions of the standard library that some compilers' headers bring along and others do not: the file, or the header of its name,
+# includes theirs.
+STANDARD_FUNCTIONS = {
+    "algorithm": "adjacent_find|all_of|any_of|binary_search|clamp|copy|copy_if|copy_n|count|count_if|equal|fill|fill_n|find|find_if|find_if_not"
+                 "|for_each|generate|lower_bound|make_heap|max|max_element|min|min_element|minmax|minmax_element|mismatch|next_permutation|none_of"
+                 "|nth_element|partition|pop_heap|push_heap|remove_if|replace|reverse|rotate|search|shuffle|sort|stable_partition|stable_sort"
+                 "|transform|unique|upper_bound",
+    "cmath": "ceil|exp|fabs|floor|hypot|isfinite|isinf|isnan|ldexp|log|log2|lround|pow|round|sqrt",
+    "cstring": "memcmp|memcpy|memmove|memset|strchr|strcmp|strerror|strlen|strncmp|strstr",
+    "numeric": "accumulate|gcd|inner_product|iota|lcm|partial_sum|reduce",
+}

@@ -1,4 +1,5 @@
 // Collectives, messages in groups, and scalars through NCCL's interface.
+#include <algorithm>
 #include <numeric>
 
 #include "clients.h"

@@ -1,4 +1,5 @@
 // paro.hpp.
+#include <cmath>
 #include <numeric>
 
 #include "../temporary_folder.h"

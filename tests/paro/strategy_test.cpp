@@ -1,5 +1,6 @@
 // The table of strategies and their costs, against the formulas.
 #include <climits>
+#include <cstring>
 
 #include "job.h"
 

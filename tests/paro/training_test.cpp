@@ -1,5 +1,6 @@
 // Training on every strategy gives what one rank alone would get.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "../sanitizer.h"

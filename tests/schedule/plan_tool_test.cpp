@@ -1,6 +1,8 @@
 // The timelines and pictures that horing-plan makes of schedules.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../sanitizer.h"
 #include "build_all.h"
 #include "common/svg.h"

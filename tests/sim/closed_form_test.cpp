@@ -4,6 +4,7 @@
 // (m-1)(a_i + c b_i) for a ring, a_i + (m-1) c b_i for direct exchange.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/wire_bound.h"

@@ -1,6 +1,7 @@
 // The text, pictures and files for other programs that horing-sim makes of a simulation.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../sanitizer.h"
 #include "schedule/builder.h"
 #include "schedule/plan_parameters.h"

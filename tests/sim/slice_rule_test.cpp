@@ -1,6 +1,8 @@
 // The fixed rule by which chunks are cut (Slicing::choose), compared with the best cut.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../sanitizer.h"
 #include "selection/prediction.h"
 

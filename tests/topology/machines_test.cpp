@@ -1,4 +1,5 @@
 // Real machines, and horing's rings and rails on them. SOURCES.md says how to add one.
+#include <algorithm>
 #include <filesystem>
 
 #include "graphs.h"

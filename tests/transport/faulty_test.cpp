@@ -1,4 +1,5 @@
 // The faulty decorator: faults happen as planned, and again for the same seed.
+#include <algorithm>
 #include <bit>
 
 #include "contract_ranks.h"

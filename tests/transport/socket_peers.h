@@ -1,6 +1,7 @@
 #pragma once
 // Test fixtures: real ranks over sockets, and a real rank with a fake peer.
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "base/listener.h"

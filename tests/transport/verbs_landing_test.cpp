@@ -1,6 +1,7 @@
 // Messages that are sent from lent memory and land in it, or whose slots are lent, over devices in memory (verbs_fake.h).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "algorithms/catalogue.h"
 #include "schedule/schedule.h"

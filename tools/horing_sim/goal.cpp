@@ -1,5 +1,6 @@
 #include "goal.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 

@@ -4,6 +4,8 @@
 // One thread polls, since each poll crosses PCIe; all threads copy.
 //
 // Block: as in lane.h, with CopyShared, and nap() between two polls.
+#include <algorithm>
+
 #include "base/quotient.h"
 #include "engine/cuda/copy_call.h"
 #include "engine/cuda/fold_body.h"

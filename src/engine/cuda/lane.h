@@ -8,6 +8,8 @@
 //   static int32_t crews();      the number of crews, at most kMostCrews
 //   Crew crew();                 the thread's view of its own crew: as Threads, and
 //     int32_t number() const;    the number of the crew
+#include <algorithm>
+
 #include "engine/cuda/step.h"
 
 namespace horing::cuda {

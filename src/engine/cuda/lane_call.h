@@ -1,6 +1,8 @@
 #pragma once
 // One call of a plan as arguments of its kernel: by value, so that a graph replay repeats the call. State that changes from replay to
 // replay (sequence numbers, counters) is in GPU memory.
+#include <algorithm>
+
 #include "base/quotient.h"
 #include "engine/cuda/fold_rules.h"
 #include "engine/cuda/plan_image.h"

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <map>

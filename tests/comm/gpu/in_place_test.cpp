@@ -2,6 +2,7 @@
 // devices in memory (verbs_fake.h).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <map>

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../../sanitizer.h"
 #include "collective_case.h"
 #include "emulation.h"

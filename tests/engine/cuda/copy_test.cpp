@@ -1,6 +1,7 @@
 // Copies that the host asks kernels for, run on the host.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 

@@ -1,6 +1,7 @@
 // How often thousands of simulated clusters with noise are judged right.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "simulated_cluster.h"

@@ -1,6 +1,7 @@
 // `horing-paro train`, run as a user runs it: alone, and by several ranks in groups that HORING_GROUP names.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
