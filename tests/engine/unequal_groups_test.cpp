@@ -78,7 +78,8 @@ class UnequalGroups {
     call.op = RedOp::kSum;
     call.count = try_.collective == Collective::kAllReduce ? all_ : block;
     call.uneven = try_.uneven;
-    if (try_.uneven) (gathers() ? call.output_blocks : call.input_blocks) = {counts_.data(), offsets_.data()};
+    if (try_.uneven)
+      (gathers() ? call.output_blocks : call.input_blocks) = Blocks{counts_.data(), offsets_.data()};
     int32_t* in = input.data();
     int32_t* out = output.data();
     if (try_.in_place && gathers()) {
