@@ -5,7 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = [f"docs/{page}" for page in (
     "getting-started", "nccl", "from-gloo-or-mpi", "pytorch", "launchers", "networks", "check", "speed", "algorithms", "hangs",
-    "troubleshooting", "semantics", "paro", "paro-pytorch", "internals")]
+    "metrics", "troubleshooting", "semantics", "paro", "paro-pytorch", "internals")]
 REFERENCE = [f"docs/site/{header}" for header in ("horing", "paro", "cpp", "nccl")]
 
 project = "horing"
