@@ -5,6 +5,7 @@
 
 #include "cuda/reserve.h"
 #include "engine/cuda/copy_kernel.h"
+#include "engine/cuda/element_kernel.h"
 #include "engine/cuda/exchange_kernel.h"
 
 namespace horing::cuda {
@@ -46,6 +47,10 @@ Status LaneGpu::loadCopy() {
   return findCopy().status();
 }
 
+Status LaneGpu::loadElements() {
+  return findElements().status();
+}
+
 Status LaneGpu::loadImage(LaneImage image) {
   CudaModule& module = modules_[static_cast<size_t>(image)];
   if (module) return {};
@@ -85,6 +90,12 @@ Result<CudaFunction> LaneGpu::findCopy() {
   const std::lock_guard lock(mutex_);
   if (!copy_) HORING_TRY(lookUp(copy_, LaneImage::kCopy, kCopyKernel));
   return copy_;
+}
+
+Result<CudaFunction> LaneGpu::findElements() {
+  const std::lock_guard lock(mutex_);
+  if (!elements_) HORING_TRY(lookUp(elements_, LaneImage::kElements, kElementKernel));
+  return elements_;
 }
 
 Status LaneGpu::lookUp(CudaFunction& function, LaneImage image, const char* name) {
@@ -134,6 +145,11 @@ Status LaneGpu::launch(const ExchangeCall& call, CudaStream stream) {
 Status LaneGpu::launch(const CopyCall& call, CudaStream stream) {
   HORING_ASSIGN(const CudaFunction function, findCopy());
   return launch(function, {call.blocks, 1, 1}, kCopyThreads, &call, stream);
+}
+
+Status LaneGpu::launch(const ElementCall& call, int32_t blocks, CudaStream stream) {
+  HORING_ASSIGN(const CudaFunction function, findElements());
+  return launch(function, {blocks, 1, 1}, kElementThreads, &call, stream);
 }
 
 Status LaneGpu::launch(CudaFunction function, std::array<int32_t, 3> grid, int threads, const void* parameter,

@@ -6,6 +6,7 @@
 
 #include "cuda/device.h"
 #include "engine/cuda/copy_call.h"
+#include "engine/cuda/element_call.h"
 #include "engine/cuda/exchange_call.h"
 #include "engine/cuda/lane_image.h"
 #include "engine/cuda/lane_kernels.h"
@@ -32,10 +33,12 @@ class LaneGpu {
 
   const CudaDevice& device() const { return *device_; }
   const std::shared_ptr<const CudaDevice>& sharedDevice() const { return device_; }
-  // Loads all kernels except the copy kernel, so that no launch has to load while another kernel waits for it.
+  // Loads the kernels of lanes and messages, so that no launch has to load while another kernel waits for it.
   Status load();
   // Loads the copy kernel.
   Status loadCopy();
+  // Loads the kernel that works on elements.
+  Status loadElements();
   // The most blocks that are resident at once, the least of all kernels. All blocks that wait for each other, of all ranks that share the
   // GPU, must be resident.
   Result<int> mostResidentBlocks();
@@ -43,11 +46,13 @@ class LaneGpu {
   Status launch(const LaneCalls& calls, const LaneGrid& grid, DataType type, RedOp op, CudaStream stream);
   Status launch(const ExchangeCall& call, CudaStream stream);
   Status launch(const CopyCall& call, CudaStream stream);
+  Status launch(const ElementCall& call, int32_t blocks, CudaStream stream);
 
  private:
   Result<CudaFunction> find(DataType type, RedOp op);
   Result<CudaFunction> findExchange();
   Result<CudaFunction> findCopy();
+  Result<CudaFunction> findElements();
   Status loadImage(LaneImage image);
   // Under mutex_.
   Status lookUp(CudaFunction& function, LaneImage image, const char* name);
@@ -63,6 +68,7 @@ class LaneGpu {
       functions_{};                  // under mutex_; null: not looked up yet
   CudaFunction exchange_ = nullptr;  // the same
   CudaFunction copy_ = nullptr;      // the same
+  CudaFunction elements_ = nullptr;  // the same
 };
 
 }  // namespace horing::cuda

@@ -10,10 +10,12 @@ HORING_EMBED(horing_lane_image_floats, "lane_kernels_float.fatbin");
 HORING_EMBED(horing_lane_image_integers, "lane_kernels_integer.fatbin");
 HORING_EMBED(horing_lane_image_exchange, "exchange_kernel.fatbin");
 HORING_EMBED(horing_lane_image_copy, "copy_kernel.fatbin");
+HORING_EMBED(horing_lane_image_elements, "element_kernel.fatbin");
 #undef HORING_EMBED
 #else
 static constexpr unsigned char horing_lane_image_floats[64] = {}, horing_lane_image_integers[64] = {},
-                               horing_lane_image_exchange[64] = {}, horing_lane_image_copy[64] = {};
+                               horing_lane_image_exchange[64] = {}, horing_lane_image_copy[64] = {},
+                               horing_lane_image_elements[64] = {};
 #endif
 
 namespace horing::cuda {
@@ -28,6 +30,8 @@ const void* laneImage(LaneImage image) {
       return horing_lane_image_exchange;
     case LaneImage::kCopy:
       return horing_lane_image_copy;
+    case LaneImage::kElements:
+      return horing_lane_image_elements;
   }
   return nullptr;
 }

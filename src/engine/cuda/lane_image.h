@@ -5,8 +5,8 @@
 
 namespace horing::cuda {
 
-enum class LaneImage { kFloats, kIntegers, kExchange, kCopy };
-inline constexpr int kLaneImages = 4;
+enum class LaneImage { kFloats, kIntegers, kExchange, kCopy, kElements };
+inline constexpr int kLaneImages = 5;
 
 // A fat binary; without kernels, and refused by drivers, if the library was built without a CUDA compiler.
 const void* laneImage(LaneImage image);
