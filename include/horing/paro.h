@@ -196,6 +196,29 @@ typedef struct {
   int trainable;         /* 0: frozen, with neither gradient nor state */
 } horingParoParam_t;
 
+/* Where a client keeps everything. Begin with zeros, {0}: memory of the host, from the library.
+ *
+ * On a GPU, `stream` takes the place of the calling thread. Work on the data (conversions, sums, copies) is enqueued on it, and
+ * calls that wait (GetParam, GetShard, OpenGrads, ...) return at once and let the stream wait: what the program enqueues there
+ * afterwards, such as kernels that compute with the parameters, finds the data. So the program enqueues everything that
+ * touches the client's memory on this stream, and gives gradients (horingParoReduceGradsOf) in memory of the GPU. Collectives
+ * run on two further streams of the client. Only creation, horingParoSetParam from host memory, horingParoGetGradNorm,
+ * checkpoints and horingParoDestroy wait on the host, and calls that allocate or free memory may. An error of a collective
+ * comes out of a later call. Calls may not be recorded in a CUDA graph. Needs a library with kernels.
+ * (GPUs: run on an emulated driver only, and compiled; not on a GPU yet.) */
+typedef struct {
+  int onGpu; /* 1: on the GPU of `stream`; 0: on the host */
+  void*
+      stream; /* a cudaStream_t, which must outlive the client; NULL: the default stream of the current GPU */
+  /* Memory of the caller in place of the library's, both or neither NULL. `allocate` gives `bytes` bytes, aligned to 64, of
+   * the host or of that GPU, or NULL if there are none; the client writes zeros there. `release` gets them back when no
+   * work uses them any more. Called by the thread that calls the client; with `context`, and for all memory but copies that
+   * are saved, which are the host's. */
+  void* (*allocate)(size_t bytes, void* context);
+  void (*release)(void* memory, size_t bytes, void* context);
+  void* context;
+} horingParoMemory_t;
+
 /* Start with HORING_PARO_CONFIG_INITIALIZER, then assign the fields that are to differ. If the caller was compiled with
  * the header of an older library, the missing fields count as in the initialiser; if with the header of a newer library,
  * the fields that this library does not know must be 0. */
@@ -219,11 +242,13 @@ typedef struct {
                      it. 0: every parameter is gathered in its own type */
   int gradBuffers; /* of the longest bucket each, for gradients on their way: 2 to HORING_PARO_MAX_GRAD_BUFFERS, or 0 for 2.
                       More let the backward pass go on where a long bucket is reduced before several short ones */
+  const horingParoMemory_t*
+      memory; /* NULL: memory of the host, from the library. onGpu must be the same on all ranks */
 } horingParoConfig_t;
 #define HORING_PARO_MAX_STATE 4
 #define HORING_PARO_MAX_GRAD_BUFFERS 64
 /* clang-format off */
-#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0, NULL, 0, 0 }
+#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL, 0, NULL, 0, 0, NULL }
 /* clang-format on */
 
 /* Makes this rank's part of a model of numParams parameters, all 0. Collective over comm, which must outlive *paro;

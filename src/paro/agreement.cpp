@@ -15,7 +15,7 @@ namespace {
 // The wire format: numbers of one width, so that there is no padding.
 struct WireConfig {
   int64_t strategy, memory_limit, bucket_bytes, average, state_values, micro_steps, grads_in_float32,
-      gather_type, grad_buffers, params;
+      gather_type, grad_buffers, on_gpu, params;
 };
 struct WireParam {
   uint64_t count;
@@ -37,6 +37,7 @@ constexpr struct {
     {"gradsInFloat32", &WireConfig::grads_in_float32},
     {"gatherType", &WireConfig::gather_type},
     {"gradBuffers", &WireConfig::grad_buffers},
+    {"memory.onGpu", &WireConfig::on_gpu},
     {"the number of parameters", &WireConfig::params},
 };
 
@@ -51,6 +52,7 @@ WireConfig wireConfig(const Description& description) {
           config.gradsInFloat32 != 0,
           config.gatherType,
           config.gradBuffers,
+          description.memory.onGpu != 0,
           static_cast<int64_t>(description.params.size())};
 }
 

@@ -110,6 +110,13 @@ Status readArguments(const horingParoConfig_t* config, std::span<const horingPar
   if (given.gradBuffers < 0 || given.gradBuffers == 1 || given.gradBuffers > HORING_PARO_MAX_GRAD_BUFFERS)
     return makeStatus(Code::kInvalidArgument, "config.gradBuffers is %d: expected 2 to %d, or 0 for 2",
                       given.gradBuffers, HORING_PARO_MAX_GRAD_BUFFERS);
+  if (given.memory) description.memory = *given.memory;
+  if ((description.memory.allocate == nullptr) != (description.memory.release == nullptr))
+    return makeStatus(Code::kInvalidArgument,
+                      "config.memory has one of allocate and release: expected both, or neither");
+  if (!description.memory.onGpu && description.memory.stream)
+    return makeStatus(Code::kInvalidArgument,
+                      "config.memory has a stream, and onGpu is 0: expected onGpu 1, or no stream");
   if (!params.data() && !params.empty())
     return makeStatus(Code::kInvalidArgument, "params is NULL: expected %zu parameters", params.size());
   if (params.size() > kMaxParams)
@@ -122,6 +129,7 @@ Status readArguments(const horingParoConfig_t* config, std::span<const horingPar
   if (given.units) description.units.assign(given.units, given.units + params.size());
   description.config.units = nullptr;
   description.config.names = nullptr;
+  description.config.memory = nullptr;
   return {};
 }
 
@@ -170,7 +178,7 @@ horingResult_t horingParoMeasure(horingComm_t comm, size_t bytes, horingParoRate
   return guarded([&]() -> Status {
     HORING_TRY(checkPointer(comm, "comm"));
     HORING_TRY(checkPointer(rates, "rates"));
-    return deliver(measureRates(comm, bytes), rates);
+    return deliver(measureRates(comm, bytes, *makeHostBackend({})), rates);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "base/no_memory.h"
 #include "paro/checkpoint_format.h"
 #include "paro/client.h"
 #include "paro/convert.h"
@@ -122,6 +123,37 @@ Status Reader::read() const {
   return {};
 }
 
+// Pieces in memory of the host: the pieces themselves, or copies while they are on a GPU.
+class ReadablePieces {
+ public:
+  ReadablePieces(Backend& backend, std::vector<Piece> pieces)
+      : backend_(backend), kept_(std::move(pieces)), all_(kept_) {}
+  std::span<Piece> all() { return all_; }
+
+  Status open() {
+    if (backend_.isHost()) return {};
+    for (Piece& piece : all_) {
+      copies_.emplace_back(bytesIn(piece));
+      HORING_TRY(backend_.read(copies_.back().data(), piece.data, bytesIn(piece)));
+      piece.data = copies_.back().data();
+    }
+    return {};
+  }
+  // What was changed takes effect.
+  Status close() {
+    for (size_t i = 0; i < copies_.size(); ++i)
+      HORING_TRY(backend_.write(kept_[i].data, copies_[i].data(), copies_[i].size()));
+    return {};
+  }
+
+ private:
+  static size_t bytesIn(const Piece& piece) { return piece.section.count * elementBytes(piece.section); }
+  Backend& backend_;
+  const std::vector<Piece> kept_;
+  std::vector<Piece> all_;
+  std::vector<std::vector<std::byte>> copies_;
+};
+
 // Reads the sections of all files, in file order.
 Result<std::vector<Section>> readIndices(const std::string& folder, const Manifest& manifest) {
   std::vector<Section> all;
@@ -136,7 +168,7 @@ Result<std::vector<Section>> readIndices(const std::string& folder, const Manife
 }  // namespace
 
 Status Client::betweenSteps(const char* call) const {
-  HORING_TRY(saver_.mayCall(call));
+  HORING_TRY(saver_->mayCall(call));
   if (phase_ != Phase::kMicroSteps)
     return makeStatus(Code::kInvalidUsage,
                       "%s within an optimizer step: expected horingParoSyncParams before", call);
@@ -199,21 +231,21 @@ Result<Snapshot> Client::snapshot(const char* call, const std::string& folder, u
 
 Status Client::save(const std::string& folder, uint64_t step) {
   HORING_ASSIGN(Snapshot now, snapshot("horingParoSave", folder, step));
-  return writeCheckpoint(comm_, now);
+  return saver_->write(std::move(now));
 }
 
 Status Client::startSave(const std::string& folder, uint64_t step) {
   HORING_ASSIGN(Snapshot now, snapshot("horingParoStartSave", folder, step));
-  return saver_.start(std::move(now));
+  return saver_->start(std::move(now));
 }
 
 Status Client::waitSave() {
-  return saver_.wait();
+  return saver_->wait();
 }
 
 Status Client::checkFolder(const std::string& folder) {
   HORING_TRY(mayCall());
-  HORING_TRY(agree(comm_, saver_.mayCall("horingParoCheckFolder")));
+  HORING_TRY(agree(comm_, saver_->mayCall("horingParoCheckFolder")));
   return paro::checkFolder(comm_, folder);
 }
 
@@ -307,12 +339,15 @@ Result<Client::Loaded> Client::loadByName(const std::string& folder, bool strict
 
 Status Client::load(const std::string& folder, const Manifest& manifest, const Matching& matching) {
   HORING_ASSIGN(const std::vector<Section> sections, agreeOnSections(folder, manifest));
-  std::vector<Piece> mine = pieces();
-  Reader reader(folder, mine);
+  ReadablePieces mine(*backend_, pieces());
+  HORING_TRY(agree(comm_, withoutExceptions([&] { return mine.open(); })));
+  Reader reader(folder, mine.all());
   HORING_TRY(agree(comm_, reader.find(manifest, matching, sections)));
 
   // From here on a failure leaves this rank with half a checkpoint.
-  failed_ = agree(comm_, reader.read());
+  Status local = reader.read();
+  if (local.ok()) local = mine.close();
+  failed_ = agree(comm_, local);
   HORING_TRY(failed_);
   failed_ = spread();
   return failed_;

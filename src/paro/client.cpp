@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "paro/convert.h"
 #include "paro/status_of.h"
@@ -10,6 +9,10 @@
 namespace horing::paro {
 
 namespace {
+
+// What memory is for, as errors say it.
+constexpr const char* kGatheredParams = "gathered parameters";
+constexpr const char* kGradBuffer = "gradients on their way";
 
 Status outOfOrder(const char* what, int bucket, const char* expected) {
   return makeStatus(Code::kInvalidUsage, "bucket %d %s: expected %s", bucket, what, expected);
@@ -87,16 +90,17 @@ std::byte* Client::shardIn(const Bucket& bucket, const Memory& memory, horingPar
 }
 
 // Stores the values that fall into this rank's blocks of parameters and state.
-void Client::store(Bucket& bucket, Range range, const std::byte* values, horingDataType_t type) {
-  const auto put = [&](const Memory& memory, horingParoPartition_t partition, horingDataType_t kept_type) {
+Status Client::store(Bucket& bucket, Range range, const std::byte* values, horingDataType_t type) {
+  const auto put = [&](const Memory& memory, horingParoPartition_t partition,
+                       horingDataType_t kept_type) -> Status {
     const Range block = blockOf(bucket, partition);
     const auto [from, count] = overlapOf(range, block);
-    if (count == 0) return;
-    convert(values + (from - range.first) * bytesOf(type), type,
-            memory.data() + (from - block.first) * bytesOf(kept_type), kept_type, count);
+    if (count == 0) return {};
+    return backend_->take(values + (from - range.first) * bytesOf(type), type,
+                          memory.data() + (from - block.first) * bytesOf(kept_type), kept_type, count);
   };
-  put(bucket.params, row_->params, bucket.layout.type);
-  if (bucket.master) put(bucket.master, row_->state, bucket.layout.stateType());
+  HORING_TRY(put(bucket.params, row_->params, bucket.layout.type));
+  return bucket.master ? put(bucket.master, row_->state, bucket.layout.stateType()) : Status();
 }
 
 // ---- Data movement ----
@@ -129,7 +133,8 @@ Status Client::issueSync(horingParoPhase_t phase, Transfers& transfers, Bucket& 
 }
 
 Status Client::await(const Completion& completion) {
-  return failWith(completion.wait());
+  HORING_TRY(failWith(completion.await()));
+  return backend_->isHost() ? Status() : failWith(grid_.news());
 }
 
 // ---- Parameters ----
@@ -154,8 +159,7 @@ Status Client::setParam(size_t param, const Values& values) {
     return makeStatus(Code::kInvalidArgument, "values is NULL: expected the %zu elements of %s", place.count,
                       labelOf(description_.names, param).c_str());
   HORING_TRY(await(bucket->params_ready));
-  store(*bucket, {place.offset, place.count}, static_cast<const std::byte*>(values.data), values.type);
-  return {};
+  return store(*bucket, {place.offset, place.count}, static_cast<const std::byte*>(values.data), values.type);
 }
 
 // The smallest sufficient spare buffer. If there is none, a new buffer replaces a spare one, so that their number never exceeds the peak
@@ -166,7 +170,7 @@ Result<Memory> Client::takeGathered(size_t bytes) {
     if (each->bytes() >= bytes && (best == spare_.end() || each->bytes() < best->bytes())) best = each;
   if (best == spare_.end()) {
     if (!spare_.empty()) spare_.pop_back();
-    return Memory::allocate(bytes, &usage_.gatheredBytes);
+    return Memory::allocate(*backend_, kGatheredParams, bytes, &usage_.gatheredBytes);
   }
   Memory found = std::move(*best);
   spare_.erase(best);
@@ -203,11 +207,11 @@ Status Client::gatherMasters(int number) {
   const Range kept = blockOf(*bucket, row_->state), mine = blockOf(*bucket, horingParoByAll);
   HORING_TRY(await(bucket->params_ready));
   HORING_ASSIGN(bucket->gathered,
-                Memory::allocate(bucket->layout.padded * bytesOf(type), &usage_.gatheredBytes));
-  if (mine.count > 0)
-    std::memcpy(bucket->gathered.data() + mine.first * bytesOf(type),
-                bucket->master.data() + (mine.first - kept.first) * bytesOf(type),
-                mine.count * bytesOf(type));
+                Memory::allocate(*backend_, kGatheredParams, bucket->layout.padded * bytesOf(type),
+                                 &usage_.gatheredBytes));
+  HORING_TRY(backend_->copy(bucket->gathered.data() + mine.first * bytesOf(type),
+                            bucket->master.data() + (mine.first - kept.first) * bytesOf(type),
+                            mine.count * bytesOf(type)));
   HORING_TRY(spread(*bucket, bucket->gathered.data(), horingParoWhole, type));
   bucket->is_gathered = true;
   bucket->gathered_type = type;
@@ -254,9 +258,7 @@ Result<Client::Bucket*> Client::findOpenable(int bucket) {
 Status Client::openGrads(int number) {
   HORING_ASSIGN(GradBuffer* const buffer, openBuffer(number));
   const BucketLayout& layout = list_.buckets[static_cast<size_t>(number)];
-  const size_t bytes = layout.padded * bytesOf(layout.grad_type);
-  if (bytes > 0) std::memset(buffer->memory.data(), 0, bytes);
-  return {};
+  return backend_->clear(buffer->memory.data(), layout.padded * bytesOf(layout.grad_type));
 }
 
 Result<Client::GradBuffer*> Client::openBuffer(int number) {
@@ -276,7 +278,8 @@ Result<Client::GradBuffer*> Client::openBuffer(int number) {
     const auto absent =
         std::ranges::find_if(grad_buffers_, [](const GradBuffer& each) { return !each.memory; });
     if (absent != grad_buffers_.end()) {
-      HORING_ASSIGN(absent->memory, Memory::allocate(list_.longestGradBytes(), &usage_.gradBufferBytes));
+      HORING_ASSIGN(absent->memory, Memory::allocate(*backend_, kGradBuffer, list_.longestGradBytes(),
+                                                     &usage_.gradBufferBytes));
       buffer = &*absent;
     }
   }
@@ -318,23 +321,21 @@ Status Client::reduceGrads(int number) {
 Status Client::reduceGradsOf(int number, std::span<const void* const> grads) {
   HORING_ASSIGN(Bucket* const bucket, findOpenable(number));
   const std::vector<size_t>& params = bucket->layout.params;
-  if (grads.size() != params.size())
-    return makeStatus(Code::kInvalidArgument,
-                      "numGrads is %zu, and bucket %d has %zu parameters: expected as many", grads.size(),
-                      number, params.size());
+  HORING_TRY(checkGrads(number, params, grads));
   if (row_->grads != horingParoWhole) {
     HORING_ASSIGN(GradBuffer* const buffer, openBuffer(number));
-    copyGrads(*bucket, grads, buffer->memory.data());
+    HORING_TRY(copyGrads(*bucket, grads, buffer->memory.data()));
     return reduceGrads(number);
   }
   const horingDataType_t type = bucket->layout.grad_type;
   if (!bucket->has_grads) {
-    copyGrads(*bucket, grads, bucket->grads.data());
+    HORING_TRY(copyGrads(*bucket, grads, bucket->grads.data()));
   } else {
     for (size_t i = 0; i < grads.size(); ++i) {
       const horingParoPlace_t& place = list_.places[params[i]];
       if (grads[i])
-        accumulate(bucket->grads.data() + place.offset * bytesOf(type), grads[i], type, place.count);
+        HORING_TRY(backend_->accumulate(bucket->grads.data() + place.offset * bytesOf(type), grads[i], type,
+                                        place.count, 1));
     }
   }
   bucket->has_grads = true;
@@ -342,19 +343,29 @@ Status Client::reduceGradsOf(int number, std::span<const void* const> grads) {
   return {};
 }
 
-void Client::copyGrads(const Bucket& bucket, std::span<const void* const> grads, std::byte* to) const {
+Status Client::checkGrads(int bucket, const std::vector<size_t>& params,
+                          std::span<const void* const> grads) const {
+  if (grads.size() != params.size())
+    return makeStatus(Code::kInvalidArgument,
+                      "numGrads is %zu, and bucket %d has %zu parameters: expected as many", grads.size(),
+                      bucket, params.size());
+  for (size_t i = 0; i < grads.size(); ++i)
+    if (grads[i] && list_.places[params[i]].count > 0)
+      HORING_TRY(backend_->checkReadable(grads[i], "a gradient", labelOf(description_.names, params[i])));
+  return {};
+}
+
+Status Client::copyGrads(const Bucket& bucket, std::span<const void* const> grads, std::byte* to) const {
   const size_t element_bytes = bytesOf(bucket.layout.grad_type);
   for (size_t i = 0; i < grads.size(); ++i) {
     const horingParoPlace_t& place = list_.places[bucket.layout.params[i]];
     if (place.count == 0) continue;
     std::byte* const at = to + place.offset * element_bytes;
-    if (grads[i])
-      std::memcpy(at, grads[i], place.count * element_bytes);
-    else
-      std::memset(at, 0, place.count * element_bytes);
+    HORING_TRY(grads[i] ? backend_->copy(at, grads[i], place.count * element_bytes)
+                        : backend_->clear(at, place.count * element_bytes));
   }
   const size_t padding = bucket.layout.padded - bucket.layout.count;
-  if (padding > 0) std::memset(to + bucket.layout.count * element_bytes, 0, padding * element_bytes);
+  return backend_->clear(to + bucket.layout.count * element_bytes, padding * element_bytes);
 }
 
 Status Client::discardGrads(int number) {
@@ -374,10 +385,8 @@ Status Client::collectOldest() {
   const horingDataType_t type = bucket.layout.grad_type;
   const size_t element_bytes = bytesOf(type);
   const std::byte* const reduced = buffer.memory.data() + block.first * element_bytes;
-  if (bucket.has_grads)
-    accumulate(bucket.grads.data(), reduced, type, block.count);
-  else if (block.count > 0)
-    std::memcpy(bucket.grads.data(), reduced, block.count * element_bytes);
+  HORING_TRY(bucket.has_grads ? backend_->accumulate(bucket.grads.data(), reduced, type, block.count, 1)
+                              : backend_->copy(bucket.grads.data(), reduced, block.count * element_bytes));
   bucket.has_grads = true;
   buffer.use = GradBuffer::Use::kFree;
   buffer.reduced = {};
@@ -450,13 +459,16 @@ Result<Client::Norm> Client::gradNorm() {
   HORING_TRY(mayCall());
   if (phase_ != Phase::kUpdate)
     return makeStatus(Code::kInvalidUsage, "gradients are not synchronized: expected horingParoSyncGrads");
-  double sums[2] = {0, 0};  // the sum of squares; the number of buckets with an infinity or NaN
   for (size_t i = 0; i < buckets_.size(); ++i) {
     if (!buckets_[i].layout.trainable) continue;
     HORING_ASSIGN(const horingParoShard_t part, shard(static_cast<int>(i)));
-    sums[0] += sumOfSquares(part.grads, part.gradType, part.count);
-    sums[1] += allFinite(part.grads, part.gradType, part.count) ? 0 : 1;
+    HORING_TRY(backend_->addSquares(part.grads, part.gradType, part.count));
   }
+  Result<Squares> squares = backend_->takeSquares();
+  HORING_TRY(failWith(squares.status()));
+  const Squares mine = squares.take();
+  double sums[2] = {mine.sum,
+                    mine.finite ? 0.0 : 1.0};  // the second: of how many ranks some are infinite or NaN
   if (row_->state != horingParoWhole) {
     const horingParoScope_t sharers = row_->state == horingParoByGroup ? horingParoGroup : horingParoGlobal;
     HORING_TRY(failWith(statusOf(
@@ -498,9 +510,9 @@ Result<horingParoShard_t> Client::master(int number) {
 Status Client::publish(Bucket& bucket) {
   const Range block = blockOf(bucket, row_->state);
   if (bucket.master)
-    convert(bucket.master.data(), bucket.layout.stateType(),
-            shardIn(bucket, bucket.params, row_->params, bucket.layout.type), bucket.layout.type,
-            block.count);
+    HORING_TRY(backend_->convert(bucket.master.data(), bucket.layout.stateType(),
+                                 shardIn(bucket, bucket.params, row_->params, bucket.layout.type),
+                                 bucket.layout.type, block.count));
   if (bucket.layout.padded == 0) return {};
   HORING_TRY(issueSync(horingParoPhaseSyncParams, param_transfers_, bucket, bucket.params));
   HORING_ASSIGN(bucket.params_ready, param_transfers_.completion());

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "paro/agreement.h"
+#include "paro/backend.h"
 #include "paro/bucket_list.h"
 #include "paro/checkpoint_format.h"
 #include "paro/grid.h"
@@ -100,6 +101,7 @@ class Client {
     Completion reduced;
   };
   Client(horingComm_t comm, Description description);
+  Status openBackend();
   Status chooseStrategy();
   Status allocate();
   Status allocate(Bucket& bucket);
@@ -114,22 +116,25 @@ class Client {
   // The shard's address in memory that holds a block of `partition`, of elements of that type.
   std::byte* shardIn(const Bucket& bucket, const Memory& memory, horingParoPartition_t partition,
                      horingDataType_t type) const;
-  void store(Bucket& bucket, Range range, const std::byte* values, horingDataType_t type);
+  Status store(Bucket& bucket, Range range, const std::byte* values, horingDataType_t type);
 
   Status issue(Transfers& transfers, const Move& move, Bucket& bucket, std::byte* block,
                const std::byte* own = nullptr);
   // Issues the phase's moves on the blocks in `memory`, which holds a block of `partition`.
   Status issueSync(horingParoPhase_t phase, Transfers& transfers, Bucket& bucket, const Memory& memory);
+  // Waits, or lets the stream of a GPU wait.
   Status await(const Completion& completion);
   // Rounds a bucket's master into its parameters, and starts to send these to the other ranks that keep them.
   Status publish(Bucket& bucket);
   Result<GradBuffer*> openBufferOf(int bucket);
   // The bucket, if it may get gradients of a micro-step now.
   Result<Bucket*> findOpenable(int bucket);
+  // Refuses gradients of reduceGradsOf() that are of another bucket, or in memory that cannot be read.
+  Status checkGrads(int bucket, const std::vector<size_t>& params, std::span<const void* const> grads) const;
   // Opens a buffer whose elements have any value.
   Result<GradBuffer*> openBuffer(int bucket);
   // Copies gradients, as reduceGradsOf() gets them, to the beginning of a bucket; zeros where there are none.
-  void copyGrads(const Bucket& bucket, std::span<const void* const> grads, std::byte* to) const;
+  Status copyGrads(const Bucket& bucket, std::span<const void* const> grads, std::byte* to) const;
   Status collectOldest();
   Status collectAll();
   // For moves for which Transfers::folds(): starts them, in one of the gradient buffers, which are free once all gradients are collected;
@@ -159,6 +164,7 @@ class Client {
   const horingComm_t comm_;
   const Description description_;
   Grid grid_;
+  std::unique_ptr<Backend> backend_;  // outlives all memory and transfers
   const Row* row_ = nullptr;
   horingParoStrategy_t strategy_ = horingParoAuto;
   std::vector<Move> moves_;
@@ -179,8 +185,8 @@ class Client {
   Phase phase_ = Phase::kMicroSteps;
   Status failed_;  // the sticky error of a collective
   Transfers param_transfers_;
-  Transfers grad_transfers_;  // destroyed early: no collective is in flight when memory is freed
-  Saver saver_;
+  Transfers grad_transfers_;    // destroyed early: no collective is in flight when memory is freed
+  std::optional<Saver> saver_;  // once there is a backend
 };
 
 }  // namespace horing::paro

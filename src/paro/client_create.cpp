@@ -118,8 +118,7 @@ Client::Client(horingComm_t comm, Description description)
       description_(std::move(description)),
       grid_(comm),
       param_transfers_(grid_),
-      grad_transfers_(grid_),
-      saver_(comm, &usage_.snapshotBytes) {}
+      grad_transfers_(grid_) {}
 
 Client::~Client() = default;
 
@@ -128,6 +127,7 @@ Result<std::unique_ptr<Client>> Client::create(horingComm_t comm, Description de
   std::unique_ptr<Client> client(new Client(comm, std::move(description)));
   Status local = refused;
   if (local.ok()) local = client->grid_.look();
+  if (local.ok()) local = client->openBackend();
   HORING_TRY(agree(comm, local));
   HORING_TRY(agreeOn(comm, client->description_));
   const Description& agreed = client->description_;
@@ -136,6 +136,17 @@ Result<std::unique_ptr<Client>> Client::create(horingComm_t comm, Description de
   HORING_TRY(client->grid_.connect(*client->row_));
   HORING_TRY(agree(comm, client->allocate()));
   return client;
+}
+
+Status Client::openBackend() {
+  const horingParoMemory_t& memory = description_.memory;
+  if (memory.onGpu) {
+    HORING_ASSIGN(backend_, makeGpuBackend(memory, [this] { return grid_.news(); }));
+  } else {
+    backend_ = makeHostBackend(memory);
+  }
+  saver_.emplace(comm_, *backend_, &usage_.snapshotBytes);
+  return {};
 }
 
 // Uses only values that are equal on all ranks, so that all choose the same.
@@ -154,7 +165,7 @@ Status Client::chooseStrategy() {
   std::erase_if(choices, [&](const Choice& choice) { return choice.memory > limit; });
   if (choices.empty()) return doesNotFit(smallest, limit);
   if (choices.size() > 1 && grid_.blocks().ranks() > 1) {  // one rank alone moves nothing
-    HORING_ASSIGN(const horingParoRates_t rates, measureRates(comm_, list_.longestBytes()));
+    HORING_ASSIGN(const horingParoRates_t rates, measureRates(comm_, list_.longestBytes(), *backend_));
     for (Choice& choice : choices) choice.seconds = secondsOf(choice, list_, config, rates);
   }
   const Choice& best = bestOf(choices);
@@ -167,8 +178,8 @@ Status Client::chooseStrategy() {
 }
 
 Status Client::allocate() {
-  HORING_TRY(param_transfers_.open());
-  HORING_TRY(grad_transfers_.open());
+  HORING_TRY(param_transfers_.open(*backend_));
+  HORING_TRY(grad_transfers_.open(*backend_));
   buckets_.resize(list_.buckets.size());
   grad_buffers_.resize(gradBuffersOf(description_.config));
   size_t trainable = 0;
@@ -187,25 +198,28 @@ Status Client::allocate() {
   if (row_->grads == horingParoWhole && scratch_bytes == 0) return {};
   const size_t grad_bytes = std::max(scratch_bytes, list_.longestGradBytes());
   for (size_t i = 0; i < std::min(trainable, grad_buffers_.size()); ++i) {
-    HORING_ASSIGN(grad_buffers_[i].memory, Memory::allocate(grad_bytes, &usage_.gradBufferBytes));
+    HORING_ASSIGN(grad_buffers_[i].memory,
+                  Memory::allocate(*backend_, "gradients on their way", grad_bytes, &usage_.gradBufferBytes));
   }
   return {};
 }
 
 Status Client::allocate(Bucket& bucket) {
   const size_t wire_bytes = bytesOf(bucket.layout.type);
-  const auto take = [&](horingParoPartition_t partition, size_t element_bytes) {
-    return Memory::allocate(blockOf(bucket, partition).count * element_bytes, &usage_.stateBytes);
+  const auto take = [&](const char* what, horingParoPartition_t partition, size_t element_bytes) {
+    return Memory::allocate(*backend_, what, blockOf(bucket, partition).count * element_bytes,
+                            &usage_.stateBytes);
   };
-  HORING_ASSIGN(bucket.params, take(row_->params, wire_bytes));
+  HORING_ASSIGN(bucket.params, take("the parameters of a bucket", row_->params, wire_bytes));
   const size_t state_bytes = bytesOf(bucket.layout.stateType());
   if (bucket.layout.hasMaster()) {
-    HORING_ASSIGN(bucket.master, take(row_->state, state_bytes));
+    HORING_ASSIGN(bucket.master, take("the masters of a bucket", row_->state, state_bytes));
   }
   if (!bucket.layout.trainable) return {};
-  HORING_ASSIGN(bucket.grads, take(row_->grads, bytesOf(bucket.layout.grad_type)));
+  HORING_ASSIGN(bucket.grads,
+                take("the gradients of a bucket", row_->grads, bytesOf(bucket.layout.grad_type)));
   for (int i = 0; i < description_.config.stateValues; ++i) {
-    HORING_ASSIGN(Memory values, take(row_->state, state_bytes));
+    HORING_ASSIGN(Memory values, take("the optimizer's values of a bucket", row_->state, state_bytes));
     bucket.state.push_back(std::move(values));
   }
   return {};

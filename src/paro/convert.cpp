@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/types.h"
+#include "engine/cuda/round_to_odd.h"
 
 namespace horing::paro {
 
@@ -91,20 +92,11 @@ void add(Bfloat16& sum, float added) {
   sum.bits = static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// Rounding twice could end on the wrong side of a tie: the first rounding is to odd.
-float roundToOdd(double value) {
-  float near = static_cast<float>(value);
-  if (static_cast<double>(near) == value || std::isnan(value) || std::isinf(near)) return near;
-  const uint32_t bits = std::bit_cast<uint32_t>(near);
-  if (bits & 1u) return near;
-  const bool towards_zero = std::fabs(static_cast<double>(near)) > std::fabs(value);
-  return std::bit_cast<float>(towards_zero ? bits - 1 : bits + 1);
-}
 void narrow(double value, Bfloat16& to) {
-  narrow(roundToOdd(value), to);
+  narrow(cuda::roundToOdd(value), to);
 }
 void narrow(double value, Float16& to) {
-  narrow(roundToOdd(value), to);
+  narrow(cuda::roundToOdd(value), to);
 }
 
 bool isOfParameters(horingDataType_t type) {

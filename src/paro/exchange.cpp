@@ -83,18 +83,21 @@ Status Exchange::gather(const Data& data, horingStream_t stream) const {
   return send(to_own_, others_, data, nullptr, stream);
 }
 
-void Exchange::fold(const Data& data, const std::byte* scratch, bool average) const {
+Status Exchange::fold(Backend& backend, const Data& data, const std::byte* scratch, bool average) const {
   const Blocks& blocks = grid_.blocks();
   const auto weight = [&](int rank) {
     const auto members = static_cast<double>(blocks.members(blocks.place(rank).group).size());
     return average ? members / blocks.ranks() : 1;
   };
   if (average)
-    for (const Range& part : own_) scale(at(data, part), weight(grid_.rank()), data.type, part.count);
+    for (const Range& part : own_)
+      HORING_TRY(backend.scale(at(data, part), weight(grid_.rank()), data.type, part.count));
   for (const Message& each : to_own_) {
-    accumulate(at(data, each.range), scratch, data.type, each.range.count, weight(each.peer));
+    HORING_TRY(
+        backend.accumulate(at(data, each.range), scratch, data.type, each.range.count, weight(each.peer)));
     scratch += each.range.count * bytesOf(data.type);
   }
+  return {};
 }
 
 }  // namespace horing::paro

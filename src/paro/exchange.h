@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "horing/horing.h"
+#include "paro/backend.h"
 #include "paro/grid.h"
 
 namespace horing::paro {
@@ -33,7 +34,7 @@ class Exchange {
   Status scatter(const Data& data, std::byte* scratch, horingStream_t stream) const;
   // Adds up what scatter() received, in the order of groups after the own. `average`: of all ranks, where every value is the average of a
   // group.
-  void fold(const Data& data, const std::byte* scratch, bool average) const;
+  Status fold(Backend& backend, const Data& data, const std::byte* scratch, bool average) const;
   // Sends the own part to the ranks in whose blocks it is, and receives the parts of others.
   Status gather(const Data& data, horingStream_t stream) const;
 

@@ -71,6 +71,12 @@ Status Grid::connect(const Row& row) {
   return {};
 }
 
+Status Grid::news() const {
+  for (const horingComm_t comm : {global_, group_, rail_})
+    if (comm) HORING_TRY(errorOf(comm, 0));
+  return {};
+}
+
 Status Grid::explain(const Status& status) const {
   if (status.ok() || (!group_ && !rail_)) return status;
   if (status.code() == Code::kRemoteError)

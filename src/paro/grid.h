@@ -34,6 +34,8 @@ class Grid {
   horingComm_t communicator(horingParoScope_t scope) const;
   // Whether the ranks that exchange something between groups are not those of a rail.
   bool crossesRails(const Move& move) const { return move.scope == horingParoRail && !blocks_->even(); }
+  // The error of one of the communicators, if one has failed.
+  Status news() const;
   // An error of one of the communicators: the error of the global communicator if it explains a remote error (waits up to 4.5 s for it), or
   // the given error with the ranks of the group or rail that it counts.
   Status explain(const Status& status) const;

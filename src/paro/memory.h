@@ -2,11 +2,10 @@
 // Counted memory of the client.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "base/status.h"
+#include "paro/backend.h"
 
 namespace horing::paro {
 
@@ -20,21 +19,17 @@ class Memory {
     return *this;
   }
   ~Memory() {
-    if (data_) *counter_ -= bytes_;
-    std::free(data_);
+    if (!data_) return;
+    *counter_ -= bytes_;
+    backend_->release(data_, bytes_);
   }
 
-  // `counter` must outlive the memory. 0 bytes are allowed and allocate nothing.
-  static Result<Memory> allocate(size_t bytes, uint64_t* counter) {
+  // `backend` and `counter` must outlive the memory. 0 bytes are allowed and allocate nothing. `what` it is for, for errors.
+  static Result<Memory> allocate(Backend& backend, const char* what, size_t bytes, uint64_t* counter) {
     Memory memory;
     if (bytes == 0) return memory;
-    memory.data_ = static_cast<std::byte*>(
-        std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
-    if (!memory.data_)
-      return makeStatus(Code::kSystemError,
-                        "there is no memory for %zu bytes of a bucket: take a strategy that needs less",
-                        bytes);
-    std::memset(memory.data_, 0, bytes);
+    HORING_ASSIGN(memory.data_, backend.allocate(bytes, what));
+    memory.backend_ = &backend;
     memory.bytes_ = bytes;
     memory.counter_ = counter;
     *counter += bytes;
@@ -46,13 +41,14 @@ class Memory {
   explicit operator bool() const { return data_ != nullptr; }
 
  private:
-  static constexpr size_t kAlignment = 64;
   void swap(Memory& other) {
+    std::swap(backend_, other.backend_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
     std::swap(counter_, other.counter_);
   }
 
+  Backend* backend_ = nullptr;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
   uint64_t* counter_ = nullptr;

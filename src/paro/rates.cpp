@@ -24,17 +24,19 @@ constexpr horingParoStrategy_t kOfAllScopes = horingParoNIG;
 // Runs moves on vectors of zeros, in step with the other ranks.
 class Stopwatch {
  public:
-  Stopwatch(horingComm_t comm, const Grid& grid) : comm_(comm), transfers_(grid) {}
+  Stopwatch(horingComm_t comm, const Grid& grid, Backend& backend)
+      : comm_(comm), backend_(backend), transfers_(grid) {}
   // For vectors of up to `most` elements.
   Status open(size_t most) {
-    HORING_TRY(transfers_.open());
-    HORING_ASSIGN(zeros_, Memory::allocate(most * sizeof(float), &bytes_));
+    HORING_TRY(transfers_.open(backend_));
+    HORING_ASSIGN(zeros_,
+                  Memory::allocate(backend_, "vectors to measure with", most * sizeof(float), &bytes_));
     for (const auto collective : {horingParoReduceScatter, horingParoAllReduce}) {
       const Move move{horingParoPhaseReduce, collective, horingParoRail, horingParoByGroup};
       if (!transfers_.folds(move)) continue;
       const size_t bytes = transfers_.scratchCount(move, most) * sizeof(float);
       if (bytes <= scratch_.bytes()) continue;
-      HORING_ASSIGN(scratch_, Memory::allocate(bytes, &bytes_));
+      HORING_ASSIGN(scratch_, Memory::allocate(backend_, "vectors to measure with", bytes, &bytes_));
     }
     return {};
   }
@@ -69,7 +71,8 @@ class Stopwatch {
   }
   Status wait() const {
     HORING_ASSIGN(const Completion done, transfers_.completion());
-    return done.wait();
+    HORING_TRY(done.await());
+    return backend_.finish();
   }
   Result<double> largest(double mine) const {
     HORING_TRY(statusOf(horingAllReduce(&mine, &mine, 1, horingFloat64, horingMax, comm_, nullptr)));
@@ -77,6 +80,7 @@ class Stopwatch {
   }
 
   const horingComm_t comm_;
+  Backend& backend_;
   uint64_t bytes_ = 0;
   Memory zeros_, scratch_;
   Transfers transfers_;  // destroyed first: nothing is in flight when memory is freed
@@ -91,14 +95,14 @@ size_t elements(size_t bytes, const Blocks& blocks) {
 
 }  // namespace
 
-Result<horingParoRates_t> measureRates(horingComm_t comm, size_t bytes) {
+Result<horingParoRates_t> measureRates(horingComm_t comm, size_t bytes, Backend& backend) {
   Grid grid(comm);
   HORING_TRY(agree(comm, grid.look()));
   HORING_ASSIGN(const Row* const row, findRow(kOfAllScopes));
   HORING_TRY(grid.connect(*row));
   const size_t few = elements(kShortBytes, grid.blocks()),
                many = std::max(elements(std::min(bytes, kLongestBytes), grid.blocks()), 2 * few);
-  Stopwatch stopwatch(comm, grid);
+  Stopwatch stopwatch(comm, grid, backend);
   HORING_TRY(agree(comm, stopwatch.open(many)));
   const auto fewest = static_cast<double>(grid.blocks().shares(grid.rank()).fewest_members);
   horingParoRates_t rates{};

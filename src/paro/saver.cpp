@@ -120,10 +120,14 @@ Status Saver::mayCall(const char* call) const {
 }
 
 Status Saver::copyPieces() {
+  return agree(given_, withoutExceptions([&] { return copyMine(); }));
+}
+
+Status Saver::copyMine() {
   for (Piece& piece : snapshot_.pieces) {
     const size_t bytes = piece.section.count * bytesOf(static_cast<horingDataType_t>(piece.section.type));
-    HORING_ASSIGN(Memory copy, Memory::allocate(bytes, counter_));
-    std::memcpy(copy.data(), piece.data, bytes);
+    HORING_ASSIGN(Memory copy, Memory::allocate(*copies_on_, "a copy to be saved", bytes, counter_));
+    HORING_TRY(backend_.read(copy.data(), piece.data, bytes));
     piece.data = copy.data();
     copies_.push_back(std::move(copy));
   }
@@ -135,6 +139,14 @@ void Saver::drop() {
   copies_.clear();
 }
 
+Status Saver::write(Snapshot snapshot) {
+  snapshot_ = std::move(snapshot);
+  Status written = backend_.isHost() ? Status() : copyPieces();
+  if (written.ok()) written = writeCheckpoint(given_, snapshot_);
+  drop();
+  return written;
+}
+
 Status Saver::start(Snapshot snapshot) {
   if (!comm_) {
     HORING_ASSIGN(const Ranks ranks, ranksOf(given_));
@@ -144,7 +156,7 @@ Status Saver::start(Snapshot snapshot) {
     HORING_TRY(statusOf(horingCommSplit(given_, 0, ranks.mine, &comm_, &config)));
   }
   snapshot_ = std::move(snapshot);
-  const Status agreed = agree(given_, withoutExceptions([&] { return copyPieces(); }));
+  const Status agreed = copyPieces();
   if (!agreed.ok()) {
     drop();
     return agreed;

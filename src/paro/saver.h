@@ -1,5 +1,6 @@
 #pragma once
 // Writes checkpoints: at once, or by a thread while training goes on.
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,9 @@ Status checkFolder(horingComm_t comm, const std::string& folder);
 // Writes one checkpoint at a time on a thread, with a communicator of its own: training uses the given one meanwhile. A resource.
 class Saver {
  public:
-  // `counter`, of the bytes of copies, must outlive it.
-  Saver(horingComm_t comm, uint64_t* counter) : given_(comm), counter_(counter) {}
+  // `backend`, where the pieces are, and `counter`, of the bytes of copies, must outlive it.
+  Saver(horingComm_t comm, Backend& backend, uint64_t* counter)
+      : given_(comm), backend_(backend), copies_on_(makeHostBackend({})), counter_(counter) {}
   // Waits for the thread.
   ~Saver();
   Saver(const Saver&) = delete;
@@ -38,16 +40,22 @@ class Saver {
 
   // Refuses `call` while a save is under way.
   Status mayCall(const char* call) const;
+  // Collective. Writes the checkpoint.
+  Status write(Snapshot snapshot);
   // Collective. Copies the pieces, which may change afterwards.
   Status start(Snapshot snapshot);
   // The result of the save that was started last; success if there is none. Local.
   Status wait();
 
  private:
+  // Collective.
   Status copyPieces();
+  Status copyMine();
   void drop();
 
   const horingComm_t given_;
+  Backend& backend_;
+  const std::unique_ptr<Backend> copies_on_;  // the host
   uint64_t* const counter_;
   horingComm_t comm_ = nullptr;  // of all ranks, in the same order
   Snapshot snapshot_;

@@ -9,61 +9,35 @@
 
 namespace horing::paro {
 
-Result<Completion> Completion::of(horingStream_t stream) {
-  Completion completion;
-  completion.state_ = std::make_shared<State>();
-  completion.state_->stream = stream;
-  // The callback holds a reference: the client may be destroyed before it returns.
-  auto kept = std::make_unique<std::shared_ptr<State>>(completion.state_);
-  HORING_TRY(statusOf(horingStreamAddCallback(stream, &Completion::complete, kept.get())));
-  (void)kept.release();
-  return completion;
-}
-
-void Completion::complete(horingStream_t, horingResult_t result, void* kept) {
-  const std::unique_ptr<std::shared_ptr<State>> mine(static_cast<std::shared_ptr<State>*>(kept));
-  State& state = **mine;
-  const std::lock_guard lock(state.mutex);
-  state.result = result;
-  state.done = true;
-  state.changed.notify_all();
-}
-
-Status Completion::wait() const {
-  if (!state_) return {};
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done; });
-  if (state_->result == horingSuccess) return {};
-  // horingStreamSynchronize() returns the stream's first error with its text.
-  HORING_TRY(statusOf(horingStreamSynchronize(state_->stream)));
-  return Status(static_cast<Code>(state_->result), "an earlier collective of this stream failed");
-}
-
-Transfers::~Transfers() {
-  if (stream_) (void)horingStreamDestroy(stream_);
-}
-
-Status Transfers::open() {
+Status Transfers::open(Backend& backend) {
   shares_ = grid_.blocks().shares(grid_.rank());
-  return statusOf(horingStreamCreate(&stream_));
+  backend_ = &backend;
+  HORING_ASSIGN(stream_, backend.makeStream());
+  return {};
+}
+
+Result<Completion> Transfers::completion() const {
+  HORING_ASSIGN(std::shared_ptr<const Awaited> mark, stream_->mark());
+  return Completion(std::move(mark));
 }
 
 Status Transfers::call(const Move& move, const Data& data, horingRedOp_t op) const {
   if (grid_.crossesRails(move))
-    return Exchange(grid_, move, data.count).gather({data.block, data.type}, stream_);
+    return Exchange(grid_, move, data.count).gather({data.block, data.type}, stream_->get());
   const horingComm_t comm = grid_.communicator(move.scope);
   const Range block = grid_.block(move.coarse, data.count);
   if (move.collective == horingParoAllReduce)
-    return statusOf(horingAllReduce(data.block, data.block, block.count, data.type, op, comm, stream_));
+    return statusOf(
+        horingAllReduce(data.block, data.block, block.count, data.type, op, comm, stream_->get()));
   const Range own = grid_.block(fineOf(move), data.count);
   std::byte* const part = data.block + (own.first - block.first) * bytesOf(data.type);
   if (!grid_.blocks().equal(fineOf(move))) return statusOf(callUneven(move, data, part, op));
   const horingBlockOrder_t order = move.scope == horingParoGlobal ? grid_.order() : horingRankMajor;
   if (move.collective == horingParoReduceScatter)
     return statusOf(
-        horingReduceScatterOrdered(data.block, part, own.count, data.type, op, order, comm, stream_));
+        horingReduceScatterOrdered(data.block, part, own.count, data.type, op, order, comm, stream_->get()));
   return statusOf(horingAllGatherOrdered(data.own ? data.own : part, data.block, own.count, data.type, order,
-                                         comm, stream_));
+                                         comm, stream_->get()));
 }
 
 horingResult_t Transfers::callUneven(const Move& move, const Data& data, std::byte* part,
@@ -82,10 +56,11 @@ horingResult_t Transfers::callUneven(const Move& move, const Data& data, std::by
     for (int rank = 0; rank < blocks.ranks(); ++rank) add(rank);
   const horingComm_t comm = grid_.communicator(move.scope);
   if (move.collective == horingParoReduceScatter)
-    return horingReduceScatterV(data.block, counts.data(), firsts.data(), part, data.type, op, comm, stream_);
+    return horingReduceScatterV(data.block, counts.data(), firsts.data(), part, data.type, op, comm,
+                                stream_->get());
   const size_t own = grid_.block(fineOf(move), data.count).count;
   return horingAllGatherV(data.own ? data.own : part, own, data.block, counts.data(), firsts.data(),
-                          data.type, comm, stream_);
+                          data.type, comm, stream_->get());
 }
 
 void Transfers::count(const Move& move, const Data& data) {
@@ -95,6 +70,7 @@ void Transfers::count(const Move& move, const Data& data) {
 }
 
 Status Transfers::issue(const Move& move, const Data& data, bool average) {
+  HORING_TRY(stream_->follow());
   HORING_TRY(call(move, data, average ? horingAvg : horingSum));
   count(move, data);
   return {};
@@ -105,16 +81,18 @@ size_t Transfers::scratchCount(const Move& move, size_t count) const {
 }
 
 Status Transfers::scatter(const Move& move, const Data& data, std::byte* scratch) {
-  HORING_TRY(Exchange(grid_, move, data.count).scatter({data.block, data.type}, scratch, stream_));
+  HORING_TRY(stream_->follow());
+  HORING_TRY(Exchange(grid_, move, data.count).scatter({data.block, data.type}, scratch, stream_->get()));
   count(move, data);
   return {};
 }
 
 Status Transfers::fold(const Move& move, const Data& data, const std::byte* scratch, bool average) {
   const Exchange exchange(grid_, move, data.count);
-  exchange.fold({data.block, data.type}, scratch, average);
+  HORING_TRY(exchange.fold(*backend_, {data.block, data.type}, scratch, average));
   if (move.collective == horingParoReduceScatter) return {};
-  return exchange.gather({data.block, data.type}, stream_);
+  HORING_TRY(stream_->follow());
+  return exchange.gather({data.block, data.type}, stream_->get());
 }
 
 }  // namespace horing::paro

@@ -1,10 +1,9 @@
 #pragma once
-// Collectives in flight: issued on a stream; callers that need the data wait for their completion.
-#include <condition_variable>
+// Collectives in flight: issued on a stream; work that needs the data waits for their completion.
 #include <memory>
-#include <mutex>
 
 #include "base/status.h"
+#include "paro/backend.h"
 #include "paro/grid.h"
 
 namespace horing::paro {
@@ -13,33 +12,24 @@ namespace horing::paro {
 class Completion {
  public:
   Completion() = default;
-  static Result<Completion> of(horingStream_t stream);
+  explicit Completion(std::shared_ptr<const Awaited> mark) : mark_(std::move(mark)) {}
 
-  // Waits, at most until the operations' deadlines.
-  Status wait() const;
+  // On the host waits, at most until the operations' deadlines; a GPU's stream does, and the call returns.
+  Status await() const { return mark_ ? mark_->await() : Status(); }
 
  private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool done = false;  // under mutex, like result
-    horingResult_t result = horingSuccess;
-    horingStream_t stream = nullptr;  // constant; outlives all waiters
-  };
-  static void complete(horingStream_t stream, horingResult_t result, void* kept);
-
-  std::shared_ptr<State> state_;
+  std::shared_ptr<const Awaited> mark_;
 };
 
 // Issues the collectives of a strategy in order on its own stream, and counts the bytes that this rank sends.
 class Transfers {
  public:
   explicit Transfers(const Grid& grid) : grid_(grid) {}
-  ~Transfers();
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
-  Status open();
+  // `backend`: of the data. It must outlive this.
+  Status open(Backend& backend);
 
   // A block of the move's coarser partition of a vector of `count` elements. If `own` is not null, it is this rank's input of an all-gather;
   // otherwise everything is in place.
@@ -61,7 +51,7 @@ class Transfers {
   size_t scratchCount(const Move& move, size_t count) const;
   Status scatter(const Move& move, const Data& data, std::byte* scratch);
   Status fold(const Move& move, const Data& data, const std::byte* scratch, bool average);
-  Result<Completion> completion() const { return Completion::of(stream_); }
+  Result<Completion> completion() const;
 
   const Sent& sent() const { return sent_; }
 
@@ -73,7 +63,8 @@ class Transfers {
 
   const Grid& grid_;
   Shares shares_;
-  horingStream_t stream_ = nullptr;
+  Backend* backend_ = nullptr;
+  std::unique_ptr<TransferStream> stream_;
   Sent sent_;
 };
 

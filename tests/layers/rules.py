@@ -29,7 +29,7 @@ LAYERS = {
     "comm/queue": ["comm/gpu", "comm", "comm/calls", "cuda", "base"],
     "capi": ["comm/queue", "comm/gpu", "comm/tuning", "comm", "comm/calls", "launch", "control", "cuda", "base"],
     "nccl": ["base"],
-    "paro": ["base"],
+    "paro": ["engine", "cuda", "base"],
 }
 
 # Single includes that go further down than the table says, each for a reason.

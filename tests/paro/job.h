@@ -5,6 +5,10 @@
 // results are equal to the bit or wrong.
 #include <cmath>
 #include <cstring>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "../capi/ranks.h"
@@ -138,11 +142,30 @@ class Reference {
   std::vector<std::vector<double>> values_, first_, second_;
 };
 
+// How a trainee reads and writes what the client gives it: memory of the host.
+class Access {
+ public:
+  virtual ~Access() = default;
+  virtual void read(void* to, const void* from, size_t bytes) const {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  virtual void write(void* to, const void* from, size_t bytes) const { read(to, from, bytes); }
+  // A copy of `values` that the client can read, until release().
+  virtual const void* give(const std::vector<char>& values) const {
+    return given_.emplace_back(values).data();
+  }
+  virtual void release() const { given_.clear(); }
+
+ private:
+  mutable std::list<std::vector<char>> given_;
+};
+
 // One rank of the job.
 class Trainee {
  public:
-  Trainee(horingParo_t paro, int rank, const std::vector<horingParoParam_t>& params)
-      : paro_(paro), rank_(rank), params_(params) {
+  Trainee(horingParo_t paro, int rank, const std::vector<horingParoParam_t>& params,
+          std::shared_ptr<const Access> access = std::make_shared<Access>())
+      : paro_(paro), rank_(rank), params_(params), access_(std::move(access)) {
     horingParoInfo_t info{};
     EXPECT_PARO(horingParoGetInfo(paro, &info));
     buckets_ = info.numBuckets;
@@ -193,8 +216,8 @@ class Trainee {
       forEachParamOf(bucket, [&](size_t p) {
         void* values = nullptr;
         ASSERT_PARO(horingParoGetGrad(paro_, p, &values));
-        for (size_t i = 0; i < params_[p].count; ++i)
-          put(values, info.gradType, i, gradient(rank_, micro_step, step, p, i));
+        const std::vector<char> grads = gradsOf(p, info.gradType, micro_step, step);
+        access_->write(values, grads.data(), grads.size());
       });
       ASSERT_PARO(horingParoReduceGrads(paro_, bucket));
     }
@@ -231,15 +254,19 @@ class Trainee {
   void reduceOwnGrads(int bucket, int micro_step, int step) {
     horingParoBucket_t info{};
     ASSERT_PARO(horingParoGetBucket(paro_, bucket, &info));
-    std::vector<std::vector<char>> memory;
-    forEachParamOf(bucket, [&](size_t p) {
-      memory.emplace_back(params_[p].count * bytesOf(info.gradType));
-      for (size_t i = 0; i < params_[p].count; ++i)
-        put(memory.back().data(), info.gradType, i, gradient(rank_, micro_step, step, p, i));
-    });
     std::vector<const void*> grads;
-    for (const std::vector<char>& each : memory) grads.push_back(each.data());
+    forEachParamOf(bucket, [&](size_t p) {
+      grads.push_back(access_->give(gradsOf(p, info.gradType, micro_step, step)));
+    });
     ASSERT_PARO(horingParoReduceGradsOf(paro_, bucket, grads.data(), grads.size()));
+    access_->release();
+  }
+
+  std::vector<char> gradsOf(size_t param, horingDataType_t type, int micro_step, int step) const {
+    std::vector<char> grads(params_[param].count * bytesOf(type));
+    for (size_t i = 0; i < params_[param].count; ++i)
+      put(grads.data(), type, i, gradient(rank_, micro_step, step, param, i));
+    return grads;
   }
 
   void expectGathered(int bucket, horingDataType_t horingParoBucket_t::*type, const Reference& reference,
@@ -249,8 +276,11 @@ class Trainee {
     forEachParamOf(bucket, [&](size_t p) {
       const void* values = nullptr;
       ASSERT_PARO(horingParoGetParam(paro_, p, &values));
+      std::vector<char> mine(params_[p].count * bytesOf(info.*type));
+      access_->read(mine.data(), values, mine.size());
       for (size_t i = 0; i < params_[p].count; ++i)
-        ASSERT_NEAR(asDouble(values, info.*type, i), rounded(reference.value(p, i), info.*type), tolerance)
+        ASSERT_NEAR(asDouble(mine.data(), info.*type, i), rounded(reference.value(p, i), info.*type),
+                    tolerance)
             << "rank " << rank_ << ", parameter " << p << ", element " << i;
     });
   }
@@ -266,19 +296,23 @@ class Trainee {
 
   template <typename T>
   void updateShard(Optimizer optimizer, const horingParoShard_t& shard) {
-    std::vector<T> grads(shard.count);
-    ASSERT_PARO(horingParoConvert(shard.grads, shard.gradType, grads.data(), shard.stateType, shard.count));
-    T none = 0;
-    for (size_t i = 0; i < shard.count; ++i) {
-      T& first = shard.state[0] ? static_cast<T*>(shard.state[0])[i] : none;
-      T& second = shard.state[1] ? static_cast<T*>(shard.state[1])[i] : none;
-      update(optimizer, static_cast<T*>(shard.master)[i], grads[i], first, second);
-    }
+    std::vector<char> given(shard.count * bytesOf(shard.gradType));
+    access_->read(given.data(), shard.grads, given.size());
+    std::vector<T> grads(shard.count), master(shard.count), first(shard.count), second(shard.count);
+    ASSERT_PARO(horingParoConvert(given.data(), shard.gradType, grads.data(), shard.stateType, shard.count));
+    void* const kept[] = {shard.master, shard.state[0], shard.state[1]};
+    std::vector<T>* const mine[] = {&master, &first, &second};
+    for (size_t k = 0; k < std::size(kept); ++k)
+      if (kept[k]) access_->read(mine[k]->data(), kept[k], shard.count * sizeof(T));
+    for (size_t i = 0; i < shard.count; ++i) update(optimizer, master[i], grads[i], first[i], second[i]);
+    for (size_t k = 0; k < std::size(kept); ++k)
+      if (kept[k]) access_->write(kept[k], mine[k]->data(), shard.count * sizeof(T));
   }
 
   horingParo_t paro_;
   int rank_;
   const std::vector<horingParoParam_t>& params_;
+  const std::shared_ptr<const Access> access_;
   int buckets_ = 0;
 };
 

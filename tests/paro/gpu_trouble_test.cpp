@@ -1,0 +1,218 @@
+// Clients in memory of GPUs that fails, is the caller's, or is not there.
+#include <barrier>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "gpu_job.h"
+
+namespace {
+
+using horing::test::CurrentGpu;
+using horing::test::FakeCuda;
+using horing::test::GpuRank;
+using horing::test::kElementKernels;
+using horing::test::ParoOnGpu;
+
+constexpr int kOutOfMemory = 2;
+
+class ParoOnGpuTrouble : public ParoOnGpu {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(ParoOnGpu::SetUp());
+    const Setting path("HORING_GPU_PATH", "staged");
+    meet({2});
+  }
+  // Creates a client of kModel on every rank: `edit` its memory.
+  template <typename Edit>
+  void expectRefused(horingResult_t expected, const char* named, Edit edit) {
+    onEveryRank(ranks(), [&](int rank) {
+      GpuRank mine(cuda_, rank);
+      edit(rank, mine.memory());
+      horingParoConfig_t config = configOf(horingParoGGG);
+      config.memory = &mine.memory();
+      horingParo_t paro = nullptr;
+      EXPECT_TRUE(paroRefuses(horingParoCreate(&paro, comm(rank), &config, kModel.data(), kModel.size()),
+                              expected, named));
+    });
+  }
+  static void leave(int, horingParoMemory_t&) {}
+};
+
+TEST_F(ParoOnGpuTrouble, NoMemoryNamesWhatWasWanted) {
+  // The first is for partial sums; of 1003 float32, a half on each rank.
+  cuda_.fail("cuMemAlloc", kOutOfMemory, 2);
+  expectRefused(horingSystemError,
+                "for the parameters of a bucket, 2008 bytes: take a strategy that needs less", leave);
+  cuda_.fail("cuMemAlloc", kOutOfMemory, 0);
+  expectRefused(horingSystemError, "there is no memory on GPU ", leave);
+  cuda_.fail(nullptr, 0);
+  // Later, too; then the call has changed nothing.
+  std::barrier all_here(2);
+  onGpus(configOf(horingParoGGG), kModel, [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
+    trainee.initialise();
+    all_here.arrive_and_wait();
+    cuda_.fail("cuMemAlloc", kOutOfMemory, 0);
+    EXPECT_TRUE(
+        paroRefuses(horingParoGatherParams(paro, 0), horingSystemError, "for gathered parameters, 40"));
+    all_here.arrive_and_wait();
+    cuda_.fail(nullptr, 0);
+    all_here.arrive_and_wait();
+    trainee.expectParams(Reference(kModel, Optimizer::kSgd));
+  });
+}
+
+TEST_F(ParoOnGpuTrouble, WithoutKernelsThereIsNoClient) {
+  cuda_.setKernels(nullptr);
+  expectRefused(horingUnhandledCudaError, "this library was built without a CUDA compiler and has no kernels",
+                leave);
+  cuda_.setKernels(&kElementKernels);
+}
+
+TEST_F(ParoOnGpuTrouble, RanksAgreeOnTheKindOfMemory) {
+  expectRefused(horingInvalidUsage, "memory.onGpu", [](int rank, horingParoMemory_t& memory) {
+    if (rank == 1) memory = {};
+  });
+}
+
+TEST_F(ParoOnGpuTrouble, WhatDoesNotFitTogetherIsRefused) {
+  expectRefused(horingInvalidArgument, "one of allocate and release",
+                [](int, horingParoMemory_t& memory) { memory.release = [](void*, size_t, void*) {}; });
+  expectRefused(horingInvalidArgument, "expected onGpu 1, or no stream",
+                [](int, horingParoMemory_t& memory) { memory.onGpu = 0; });
+}
+
+TEST_F(ParoOnGpuTrouble, GradientsOfTheHostAreRefused) {
+  onGpus(configOf(horingParoGGG), {{5, horingFloat32, 1}}, [&](horingParo_t paro, Trainee&, GpuRank&) {
+    const float values[5] = {};
+    const void* const grads[] = {values};
+    EXPECT_TRUE(paroRefuses(horingParoReduceGradsOf(paro, 0, grads, 1), horingInvalidArgument,
+                            "a gradient of parameter 0 is at 0x"));
+  });
+}
+
+TEST_F(ParoOnGpuTrouble, AnErrorOfTheStreamComesOutOfALaterCall) {
+  destroyAll(comms_);
+  {
+    const Setting path("HORING_GPU_PATH", "staged"), timeout("HORING_TIMEOUT_MS", 500);
+    meet({2});
+  }
+  const Setting timeout("HORING_TIMEOUT_MS", 2000);
+  onGpus(configOf(horingParoGGG), kModel, [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
+    if (trainee.rank() == 1) return;
+    ASSERT_PARO(horingParoGatherParams(paro, 0));
+    const void* params = nullptr;
+    horingResult_t result = horingSuccess;
+    for (int i = 0; i < 2000 && result == horingSuccess; ++i) {
+      result = horingParoGetParam(paro, 0, &params);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_NE(result, horingSuccess);
+    EXPECT_NE(std::string(horingParoGetLastError()).find("rank 1"), std::string::npos)
+        << horingParoGetLastError();
+    EXPECT_EQ(horingParoSyncGrads(paro), result);
+  });
+}
+
+// Memory of a caller, on a GPU or of the host.
+class Pool {
+ public:
+  Pool(const FakeCuda& cuda, int gpu, bool on_gpu) : cuda_(cuda), gpu_(gpu), on_gpu_(on_gpu) {}
+  void lend(horingParoMemory_t& memory) {
+    memory.allocate = [](size_t bytes, void* pool) { return static_cast<Pool*>(pool)->allocate(bytes); };
+    memory.release = [](void* at, size_t bytes, void* pool) { static_cast<Pool*>(pool)->release(at, bytes); };
+    memory.context = this;
+  }
+  size_t lent() const { return lent_; }
+  size_t most() const { return most_; }
+  bool has(const void* at) const { return pieces_.contains(const_cast<void*>(at)); }
+  size_t room = SIZE_MAX;
+  size_t shift = 0;
+
+ private:
+  void* allocate(size_t bytes) {
+    if (lent_ + bytes > room) return nullptr;
+    void* at = nullptr;
+    if (on_gpu_) {
+      const CurrentGpu current(cuda_, gpu_);
+      unsigned long long address = 0;
+      EXPECT_EQ(cuda_.call<int(unsigned long long*, size_t)>("cuMemAlloc_v2")(&address, bytes + shift), 0);
+      at = reinterpret_cast<void*>(address + shift);
+    } else {
+      at = std::aligned_alloc(64, (bytes + shift + 63) / 64 * 64);
+      std::memset(at, 7, bytes);
+    }
+    pieces_.insert(at);
+    lent_ += bytes;
+    most_ = std::max(most_, lent_);
+    return at;
+  }
+  void release(void* at, size_t bytes) {
+    EXPECT_EQ(pieces_.erase(at), 1u);
+    lent_ -= bytes;
+    if (!on_gpu_) return std::free(at);
+    const CurrentGpu current(cuda_, gpu_);
+    EXPECT_EQ(cuda_.call<int(unsigned long long)>("cuMemFree_v2")(reinterpret_cast<uintptr_t>(at) - shift),
+              0);
+  }
+
+  const FakeCuda& cuda_;
+  const int gpu_;
+  const bool on_gpu_;
+  std::set<void*> pieces_;
+  size_t lent_ = 0, most_ = 0;
+};
+
+TEST_F(ParoOnGpuTrouble, MemoryOfTheCallerHoldsEverything) {
+  for (const bool on_gpu : {true, false})
+    onEveryRank(ranks(), [&](int rank) {
+      SCOPED_TRACE(on_gpu);
+      GpuRank mine(cuda_, rank);
+      Pool pool(cuda_, mine.gpu(), on_gpu);
+      if (!on_gpu) mine.memory() = {};
+      pool.lend(mine.memory());
+      horingParoConfig_t config = configOf(horingParoIIG);
+      config.memory = &mine.memory();
+      horingParo_t paro = nullptr;
+      ASSERT_PARO(horingParoCreate(&paro, comm(rank), &config, kModel.data(), kModel.size()));
+      Trainee trainee(paro, rank, kModel, on_gpu ? mine.access() : std::make_shared<const Access>());
+      trainee.initialise();
+      Reference reference(kModel, Optimizer::kAdam);
+      ASSERT_NO_FATAL_FAILURE(trainee.step(Optimizer::kAdam, 2, 0));
+      reference.step(ranks(), 2, 0, 1);
+      trainee.expectParams(reference);
+      horingParoUsage_t usage{};
+      ASSERT_PARO(horingParoGetUsage(paro, &usage));
+      const uint64_t counted = usage.stateBytes + usage.gradBufferBytes + usage.gatheredBytes;
+      EXPECT_EQ(pool.lent(), counted + (on_gpu ? 266'240 : 0));  // partial sums
+      EXPECT_PARO(horingParoDestroy(paro));
+      EXPECT_EQ(pool.lent(), 0u);
+    });
+}
+
+TEST_F(ParoOnGpuTrouble, MemoryOfTheCallerMustBeRight) {
+  const auto expect_refused = [&](horingResult_t expected, const char* named, bool on_gpu, size_t room,
+                                  size_t shift) {
+    onEveryRank(ranks(), [&](int rank) {
+      GpuRank mine(cuda_, rank);
+      Pool pool(cuda_, mine.gpu(), on_gpu);
+      pool.room = room;
+      pool.shift = shift;
+      pool.lend(mine.memory());
+      horingParoConfig_t config = configOf(horingParoGGG);
+      config.memory = &mine.memory();
+      horingParo_t paro = nullptr;
+      EXPECT_TRUE(paroRefuses(horingParoCreate(&paro, comm(rank), &config, kModel.data(), kModel.size()),
+                              expected, named));
+      EXPECT_EQ(pool.lent(), 0u);
+    });
+  };
+  expect_refused(horingInvalidArgument, "which is not memory of GPU", false, SIZE_MAX, 0);
+  expect_refused(horingInvalidArgument, "expected a multiple of 64", true, SIZE_MAX, 4);
+  expect_refused(horingSystemError, "memory.allocate gave NULL for the gradients of a bucket", true, 268'300,
+                 0);
+}
+
+}  // namespace
