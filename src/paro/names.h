@@ -13,8 +13,8 @@ using Names = std::vector<std::string>;
 
 inline constexpr size_t kMaxNameBytes = 1024;
 
-// Copies `count` names, or none if `given` is NULL. Error: one is NULL, empty, longer than kMaxNameBytes, has a control character (checkpoints
-// keep one name in a line), or is also that of another parameter.
+// Copies `count` names, or none if `given` is NULL. Error: one is NULL, empty, longer than kMaxNameBytes, not UTF-8, has a control character
+// (checkpoints keep one name in a line), or is also that of another parameter.
 Result<Names> readNames(const char* const* given, size_t count);
 // The rules of readNames() for names that were read elsewhere.
 Status checkNames(const Names& names);

@@ -74,6 +74,19 @@ TEST_F(ParamNames, ThatAreNoneAreRefused) {
                 "the name of parameter 1 has a control character");
   expectRefused(name_second("words.weight"), horingInvalidArgument,
                 "parameters 0 and 1 have the same name, words.weight");
+  // Cut short, Latin-1, a continuation alone, longer than necessary, a surrogate, beyond the last character.
+  for (const char* const wrong : {"ab\xe2\x82",
+                                  "ab\xe4"
+                                  "c",
+                                  "ab\x80", "ab\xc0\xaf", "ab\xe0\x9f\xbf", "ab\xed\xa0\x80",
+                                  "ab\xf0\x8f\xbf\xbf", "ab\xf4\x90\x80\x80", "ab\xf5\x80\x80\x80"})
+    expectRefused(name_second(wrong), horingInvalidArgument,
+                  "the name of parameter 1 is not UTF-8 from byte 2 on");
+  onClients(
+      [&](int, auto& names) {
+        names[1] = "\xc2\x80 \xe2\x82\xac \xed\x9f\xbf \xf0\x90\x80\x80 \xf4\x8f\xbf\xbf";
+      },
+      [](horingParo_t, horingResult_t result) { EXPECT_PARO(result); });
   onClients([&](int, auto& names) { names[1] = longest.c_str(); },
             [](horingParo_t, horingResult_t result) { EXPECT_PARO(result); });
 }
