@@ -22,6 +22,9 @@ struct horingParo {
 namespace horing::paro {
 namespace {
 
+// Programs own these and give no size: they keep the one that they have.
+static_assert(sizeof(horingParoBucket_t) == 24 && sizeof(horingParoPlace_t) == 24);
+
 // Thread-local: the API gives the text no owner, as in horing.h.
 struct LastError {
   std::string text;

@@ -1,5 +1,7 @@
 // Refused calls and their error texts; a refused call changes nothing.
 #include <barrier>
+#include <cstddef>
+#include <string>
 
 #include "job.h"
 
@@ -287,6 +289,34 @@ TEST_F(Misuse, AConfigurationOfAnotherSizeIsTakenIfItsFieldsAreKnown) {
       EXPECT_EQ(kind.gradType, kind.type);
     }
     ASSERT_PARO(horingParoDestroy(paro));
+  });
+}
+
+// Each field that was added later: what follows it in memory is not the configuration's.
+TEST_F(Misuse, AConfigurationMayEndBeforeAnyLaterField) {
+  const size_t ends[] = {offsetof(horingParoConfig_t, names), offsetof(horingParoConfig_t, gatherType),
+                         offsetof(horingParoConfig_t, memory), sizeof(horingParoConfig_t)};
+  onEveryRank(kRanks, [&](int rank) {
+    for (const size_t end : ends) {
+      const std::vector<std::string> texts = [] {
+        std::vector<std::string> made;
+        for (size_t i = 0; i < kModel.size(); ++i) made.push_back("p" + std::to_string(i));
+        return made;
+      }();
+      std::vector<const char*> names;
+      for (const std::string& text : texts) names.push_back(text.c_str());
+      horingParoConfig_t config = configOf(horingParoIIG);
+      config.names = names.data();
+      config.size = end;
+      std::memset(reinterpret_cast<char*>(&config) + end, 0x5a, sizeof config - end);
+      horingParo_t paro = nullptr;
+      ASSERT_PARO(
+          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
+      const bool has_names = end > offsetof(horingParoConfig_t, names);
+      EXPECT_TRUE(paroRefuses(horingParoSetParam(paro, 0, nullptr, 1, horingFloat32), horingInvalidArgument,
+                              has_names ? "parameter 0 (p0)" : "parameter 0 has"));
+      ASSERT_PARO(horingParoDestroy(paro));
+    }
   });
 }
 
