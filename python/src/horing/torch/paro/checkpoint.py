@@ -188,7 +188,8 @@ class _Plan:
         buffers = self._sharding.values.kept_buffers()
         found = {prefix: [entry for entry in entries if any(prefix + key in self._saved for key in entry.keys)] for prefix in ("model.", "")}
         prefix = max(found, key=lambda each: len(found[each]))
-        self.missing = [entry.name for entry in entries if entry not in found[prefix]]
+        there = set(found[prefix])
+        self.missing = [entry.name for entry in entries if entry not in there]
         self.missing += [name for name in buffers if prefix + name not in self._saved]
         known = {prefix + name for name in (*buffers, *(key for entry in self._sharding.entries for key in entry.keys))}
         self.unexpected = [key for key in self._saved if key.startswith(prefix) and key not in known and key != _OWN and not key.startswith("optim.")]
