@@ -256,8 +256,8 @@ typedef struct {
  * NULL: the initialiser. The arrays may be freed afterwards. If one rank gets an error, all do. Errors:
  * horingInvalidArgument (NULL, a type or number that is not allowed, an unknown strategy, a strategy that does not fit:
  * the text says by how much),
- * horingInvalidUsage (ranks that disagree: the text says which, and on what), horingSystemError (no memory),
- * and as for horingCommSplit. */
+ * horingInvalidUsage (ranks that disagree: the text says which, and on what), horingSystemError (no memory: what it was for),
+ * horingUnhandledCudaError (onGpu, and there is no driver, or no kernel), and as for horingCommSplit. */
 HORING_API horingResult_t horingParoCreate(horingParo_t* paro, horingComm_t comm,
                                            const horingParoConfig_t* config, const horingParoParam_t* params,
                                            size_t numParams);
@@ -375,7 +375,7 @@ HORING_API horingResult_t horingParoReduceGrads(horingParo_t paro, int bucket);
 /* As horingParoOpenGrads, a copy of these gradients, and horingParoReduceGrads, with fewer passes over memory: gradients
  * that each rank keeps whole are added up from where they are. `grads[i]` are those of the bucket's i-th parameter, in the
  * order of the parameters: all of its elements, of the bucket's gradType, not in memory of this client; NULL: zeros. They
- * have been read on return. Errors: horingInvalidArgument (NULL, a `numGrads` other than the number of the bucket's
+ * have been read on return; in memory of a GPU when the stream gets there. Errors: horingInvalidArgument (NULL, not memory of the GPU, a `numGrads` other than the number of the bucket's
  * parameters), and those of the two calls. */
 HORING_API horingResult_t horingParoReduceGradsOf(horingParo_t paro, int bucket, const void* const* grads,
                                                   size_t numGrads);

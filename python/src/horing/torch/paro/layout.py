@@ -103,7 +103,8 @@ def _checked(name: str, parameter: nn.Parameter, gather_dtype: torch.dtype | Non
     if isinstance(parameter, nn.parameter.UninitializedTensorMixin):
         raise TypeError(f"parameter {name} has no size yet: run the model once, then shard it")
     if parameter.device.type not in ("cpu", "meta"):
-        raise TypeError(f"parameter {name} is on {parameter.device}: expected the CPU, or the meta device")
+        raise TypeError(f"parameter {name} is on {parameter.device}: expected the CPU, or the meta device. Memory of a GPU is served by "
+                        "PaRO's C client only")
     if parameter.dtype not in WIRE_TYPES or parameter.layout is not torch.strided:
         raise TypeError(f"parameter {name} has {parameter.dtype}, {parameter.layout}: expected a dense tensor of float16, bfloat16, "
                         "float32 or float64")
