@@ -204,12 +204,13 @@ typedef struct {
  * touches the client's memory on this stream, and gives gradients (horingParoReduceGradsOf) in memory of the GPU. Collectives
  * run on two further streams of the client. Only creation, horingParoSetParam from host memory, horingParoGetGradNorm,
  * checkpoints and horingParoDestroy wait on the host, and calls that allocate or free memory may. An error of a collective
- * comes out of a later call. Calls may not be recorded in a CUDA graph. Needs a library with kernels.
+ * comes out of a later call, and one of the GPU sticks, too. Calls may not be recorded in a CUDA graph. Needs a library with kernels.
+ * Beside what horingParoGetUsage counts, 266,240 bytes are for partial sums of the gradient norm.
  * (GPUs: run on an emulated driver only, and compiled; not on a GPU yet.) */
 typedef struct {
   int onGpu; /* 1: on the GPU of `stream`; 0: on the host */
-  void*
-      stream; /* a cudaStream_t, which must outlive the client; NULL: the default stream of the current GPU */
+  /* A cudaStream_t, which must outlive the client; NULL: the default stream of the current GPU. */
+  void* stream;
   /* Memory of the caller in place of the library's, both or neither NULL. `allocate` gives `bytes` bytes, aligned to 64, of
    * the host or of that GPU, or NULL if there are none; the client writes zeros there. `release` gets them back when no
    * work uses them any more. Called by the thread that calls the client; with `context`, and for all memory but copies that

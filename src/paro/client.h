@@ -106,7 +106,7 @@ class Client {
   Status allocate();
   Status allocate(Bucket& bucket);
 
-  Status mayCall() const { return failed_; }
+  Status mayCall() const { return failed_.ok() ? backend_->error() : failed_; }
   Result<Bucket*> find(int bucket);
   Result<Bucket*> findTrainable(int bucket);
   Status checkParam(size_t param) const;

@@ -137,6 +137,7 @@ class GpuBackend final : public Backend {
     return {};
   }
   bool isHost() const override { return false; }
+  Status error() const override { return error_; }
 
   Result<std::byte*> allocate(size_t bytes, const char* what) override;
   void release(std::byte* at, size_t bytes) noexcept override;
@@ -156,16 +157,18 @@ class GpuBackend final : public Backend {
   Status copy(void* to, const void* from, size_t bytes) override {
     if (bytes == 0) return {};
     const OnGpu on(gpu());
-    return check(api().copy(cudaAddress(to), cudaAddress(from), bytes, stream_), "copying");
+    return work(
+        [&] { return check(api().copy(cudaAddress(to), cudaAddress(from), bytes, stream_), "copying"); });
   }
   Status clear(void* at, size_t bytes) override {
     if (bytes == 0) return {};
     const OnGpu on(gpu());
-    return check(api().memory_set(cudaAddress(at), 0, bytes, stream_), "clearing memory");
+    return work(
+        [&] { return check(api().memory_set(cudaAddress(at), 0, bytes, stream_), "clearing memory"); });
   }
   Status addSquares(const void* values, horingDataType_t type, size_t count) override {
     const ElementCall call{ElementWork::kAddSquares, typeOf(type), typeOf(type), values, squares_, count, 1};
-    return count == 0 ? Status() : kernels_->launch(call, kSquareBlocks, stream_);
+    return count == 0 ? Status() : launch(call, kSquareBlocks);
   }
   Result<Squares> takeSquares() override;
 
@@ -209,7 +212,16 @@ class GpuBackend final : public Backend {
     if (count == 0) return {};
     const ElementCall call{work, typeOf(from_type), typeOf(to_type), from, to, count, factor};
     const size_t blocks = (count + cuda::kElementThreads - 1) / cuda::kElementThreads;
-    return kernels_->launch(call, static_cast<int32_t>(std::min(blocks, size_t{kMostBlocks})), stream_);
+    return launch(call, static_cast<int32_t>(std::min(blocks, size_t{kMostBlocks})));
+  }
+  Status launch(const ElementCall& call, int32_t blocks) {
+    return work([&] { return kernels_->launch(call, blocks, stream_); });
+  }
+  // Work that was left out would make what comes after it wrong.
+  template <typename Body>
+  Status work(Body body) {
+    if (error_.ok()) error_ = body();
+    return error_;
   }
   Result<std::byte*> own(size_t bytes, const char* what) const;
 
@@ -218,6 +230,7 @@ class GpuBackend final : public Backend {
   const CudaStream stream_;
   const HostWait wait_;
   std::shared_ptr<cuda::LaneGpu> kernels_;
+  Status error_;
   std::byte* squares_ = nullptr;  // kSquareParts, then kJoinedParts
   PinnedMemory joined_;
   bool may_be_written_ = false;  // joined_, by a copy that did not end in time
@@ -262,7 +275,7 @@ Result<Squares> GpuBackend::takeSquares() {
   std::byte* const parts = squares_ + kSquareParts * sizeof(SquareSum);
   const ElementCall call{
       ElementWork::kJoinSquares, DataType::kFloat64, DataType::kFloat64, squares_, parts, kSquareParts, 1};
-  HORING_TRY(kernels_->launch(call, 1, stream_));
+  HORING_TRY(launch(call, 1));
   HORING_TRY(copy(joined_.data(), parts, joined_.bytes()));
   HORING_TRY(clear(squares_, kSquareParts * sizeof(SquareSum)));
   may_be_written_ = true;

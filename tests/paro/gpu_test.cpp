@@ -1,6 +1,8 @@
 // Training in memory of a GPU gives what one rank alone would get, to the bit. The driver is the fake one.
 #include <algorithm>
 #include <barrier>
+#include <cmath>
+#include <cstring>
 #include <random>
 #include <thread>
 

@@ -1,6 +1,8 @@
 // Clients in memory of GPUs that fails, is the caller's, or is not there.
+#include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
@@ -114,6 +116,24 @@ TEST_F(ParoOnGpuTrouble, AnErrorOfTheStreamComesOutOfALaterCall) {
         << horingParoGetLastError();
     EXPECT_EQ(horingParoSyncGrads(paro), result);
   });
+}
+
+TEST_F(ParoOnGpuTrouble, AnErrorOfTheGpuSticks) {
+  std::barrier all_here(2);
+  onGpus(
+      configOf(horingParoNNN), {{5, horingBfloat16, 1}}, [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
+        trainee.initialise();
+        trainee.giveGrads(0, 0);
+        all_here.arrive_and_wait();
+        cuda_.fail("cuLaunchKernel", 999);  // which adds those of the next micro-step
+        all_here.arrive_and_wait();
+        ASSERT_PARO(horingParoOpenGrads(paro, 0));
+        EXPECT_TRUE(
+            paroRefuses(horingParoReduceGrads(paro, 0), horingUnhandledCudaError, "launching a kernel"));
+        all_here.arrive_and_wait();
+        cuda_.fail(nullptr, 0);
+        EXPECT_TRUE(paroRefuses(horingParoSyncGrads(paro), horingUnhandledCudaError, "launching a kernel"));
+      });
 }
 
 // Memory of a caller, on a GPU or of the host.

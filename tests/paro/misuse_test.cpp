@@ -1,6 +1,7 @@
 // Refused calls and their error texts; a refused call changes nothing.
 #include <barrier>
 #include <cstddef>
+#include <cstring>
 #include <string>
 
 #include "job.h"
