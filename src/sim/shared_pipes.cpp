@@ -172,21 +172,15 @@ void SharedPipes::price(int32_t id, Picoseconds now) {
   own.since = now;
   // Rounds up, except for rounding errors of a sum of fractions.
   const auto takes = static_cast<Picoseconds>(std::ceil(own.left * cost - 1e-3));
-  ends_.push({now + std::max<Picoseconds>(takes, 0), id, ++own.version});
+  ends_.set(id, now + std::max<Picoseconds>(takes, 0));
   noteChange(id);
-}
-
-Picoseconds SharedPipes::nextEnd() {
-  while (!ends_.empty() && ends_.top().version != pipe(ends_.top().pipe).version) ends_.pop();
-  return ends_.empty() ? kNever : ends_.top().time;
 }
 
 int32_t SharedPipes::popEnded(Picoseconds now) {
   if (nextEnd() > now) return -1;
-  const int32_t id = ends_.top().pipe;
+  const int32_t id = ends_.job();
   ends_.pop();
   Pipe& own = pipe(id);
-  ++own.version;
   leave(id, now);
   noteChange(id);
   jobs_.pop(own.jobs);

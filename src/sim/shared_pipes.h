@@ -12,10 +12,10 @@
 // what is left of it when it begins.
 #include <array>
 #include <cstdint>
-#include <queue>
 #include <vector>
 
 #include "schedule/symbol_pool.h"
+#include "sim/end_queue.h"
 #include "sim/machine_model.h"
 
 namespace horing {
@@ -42,7 +42,7 @@ class SharedPipes {
   // Call after all pushes of a time: recomputes all shares from `now` on.
   void settle(Picoseconds now);
   // When the next job is done; kNever if none runs. After settle().
-  Picoseconds nextEnd();
+  Picoseconds nextEnd() const { return ends_.empty() ? kNever : ends_.time(); }
   // A pipe whose job ends at `now`, which then begins its next job; -1: no more.
   int32_t popEnded(Picoseconds now);
 
@@ -76,18 +76,8 @@ class SharedPipes {
     double left = 0;                                // remaining work of the first job
     double cost = 0;                                // per unit, at the current share
     Picoseconds since = 0;                          // the time of `left`
-    int64_t version = 0;                            // of its end event
-    bool is_new = false;                            // has no end event yet
+    bool is_new = false;                            // has no end yet
   };
-  struct End {
-    Picoseconds time;
-    int32_t pipe;
-    int64_t version;
-    bool operator>(const End& other) const {
-      return time != other.time ? time > other.time : pipe > other.pipe;
-    }
-  };
-
   Pipe& pipe(int32_t id) { return pipes_[static_cast<size_t>(id)]; }
   Resource& resource(int32_t id) { return resources_[static_cast<size_t>(id)]; }
   void await(int32_t id);
@@ -112,7 +102,7 @@ class SharedPipes {
   std::vector<int32_t> changed_;  // ordered resources
   int64_t sharings_ = 0;
   std::vector<int32_t> unbound_;  // new pipes without a resource
-  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+  EndQueue ends_;                 // of first jobs, by pipe
 };
 
 }  // namespace horing

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+#include <vector>
+
 namespace horing {
 namespace {
 
@@ -141,6 +145,32 @@ TEST(SharedPipes, ServeJobsOfNoWorkAtOnce) {
   pipes.push(pipe, 0);
   pipes.push(pipe, 7);
   EXPECT_EQ(runAll(pipes, 5), (Ends{{pipe, 5}, {pipe, 12}}));
+}
+
+// Times that are added, changed and taken out at random, beside a sorted set.
+TEST(EndQueue, KeepsJobsInTheOrderOfTimesThatChange) {
+  constexpr int32_t kJobs = 40;
+  std::mt19937 random(3);
+  EndQueue queue;
+  std::set<std::pair<Picoseconds, int32_t>> sorted;
+  std::vector<Picoseconds> time_of(kJobs, SharedPipes::kNever);  // kNever: it is not in the queue
+  for (int turn = 0; turn < 20'000; ++turn) {
+    const auto job = static_cast<int32_t>(random() % kJobs);
+    if (random() % 3 != 0) {
+      Picoseconds& time = time_of[static_cast<size_t>(job)];
+      sorted.erase({time, job});
+      time = random() % 50;
+      sorted.insert({time, job});
+      queue.set(job, time);
+    } else if (!sorted.empty()) {
+      time_of[static_cast<size_t>(queue.job())] = SharedPipes::kNever;
+      sorted.erase(sorted.begin());
+      queue.pop();
+    }
+    ASSERT_EQ(queue.empty(), sorted.empty());
+    if (sorted.empty()) continue;
+    ASSERT_EQ(std::pair(queue.time(), queue.job()), *sorted.begin()) << "turn " << turn;
+  }
 }
 
 }  // namespace
