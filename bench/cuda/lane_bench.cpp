@@ -193,7 +193,7 @@ void benchInterpreter(int ranks, Room room) {
     const auto calls = serial.prepare(bytes / sizeof(float));
     for (RingCall& call : by_hand) {
       call.count = bytes / sizeof(float);
-      call.chunk = calls[0].sizes.chunk;
+      call.chunk = calls[0].sizes.block;
       call.part = calls[0].sizes.part;
       call.slicing = calls[0].slicing;
       call.slices = calls[0].slices;

@@ -20,6 +20,10 @@ struct Shape {
   // For trees: the groups from the one with the fastest links on; empty: all are equal.
   std::vector<int32_t> by_speed{};
   int32_t ranks() const { return rails ? rails.ranks() : groups * members; }
+  int32_t sizeOf(int32_t group) const { return rails ? rails.sizeOf(group) : members; }
+  // The position of the group's member 0.
+  int32_t firstOf(int32_t group) const { return rails ? rails.firstOf(group) : group * members; }
+  int32_t groupOf(int32_t position) const { return rails ? rails.groupOf(position) : position / members; }
 
   static Shape of(std::span<const int32_t> group_sizes) {
     const auto [least, most] = std::minmax_element(group_sizes.begin(), group_sizes.end());

@@ -5,9 +5,9 @@
 //   chain:    d has the child d+1. n-1 hops; D bytes over each link, sent once by every rank: for large vectors.
 //   binomial: d has the children d+1, d+2, d+4, ..., as far as they are below the lowest bit set in d. log2 n hops; the
 //             root sends D log2 n bytes: for small vectors.
-// The ho_ forms have one tree over the groups, of the ranks with the root's local index, and from each of these ranks a tree inside its
-// group: D bytes enter each group, the least possible, in the hops of both trees. A flat chain enters each group once, too, since positions
-// are laid out group by group, but the root's group twice.
+// The ho_ forms have one tree over the groups, of one rank of each, and from each of these ranks a tree inside its group: D bytes enter each
+// group but the root's, the least possible, in the hops of both trees. A flat chain enters these groups once, too, since positions are laid
+// out group by group, but also the root's group, unless the root is its first rank.
 //
 // Where the links of groups differ in speed, the ho_ forms give the groups with the fastest links the places with the largest subtrees, and
 // those with the slowest the places of leaves, which hand nothing on: the end of a chain, odd distances of a binomial tree.
@@ -66,6 +66,7 @@ class Places {
       if (group != first) at_[static_cast<size_t>(*next++)] = group;
   }
 
+  int32_t size() const { return n_; }
   int32_t indexAt(int32_t distance) const {
     return at_.empty() ? ((first_ + direction_ * distance) % n_ + n_) % n_
                        : at_[static_cast<size_t>(distance)];
@@ -81,30 +82,44 @@ class Places {
   std::vector<int32_t> at_;  // by distance; empty: one after the other
 };
 
-// `sizes` from the innermost level outwards, `by_speed` of the outermost; empty: by number. A rank takes part in a level if it has the root's
-// index in all inner levels.
-Node nodeAt(Tree tree, std::span<const int32_t> sizes, std::span<const int32_t> by_speed, int32_t position,
-            int32_t root, int32_t direction) {
-  Node node;
-  int32_t stride = 1;
-  for (size_t level = 0; level < sizes.size(); ++level) {
-    const int32_t n = sizes[level];
-    const int32_t me = position / stride % n, first = root / stride % n;
-    const bool is_ordered = level + 1 == sizes.size() && !by_speed.empty();
-    const Places places = is_ordered ? Places(tree, first, by_speed) : Places(n, first, direction);
-    const auto positionOf = [&](int32_t distance) {
-      return position + (places.indexAt(distance) - me) * stride;
-    };
-    const int32_t distance = places.distanceOf(me);
-    for (const int32_t child : childrenOf(tree, distance, n)) node.children.push_back(positionOf(child));
-    if (distance != 0) {
-      node.parent = positionOf(parentOf(tree, distance));
-      break;
-    }
-    stride *= n;
+// A rank's parent and children in the tree inside its group and, if it is its group's first rank there, in the tree over the groups.
+class Nodes {
+ public:
+  Nodes(Tree tree, const Shape& shape, int32_t root, int32_t direction)
+      : tree_(tree),
+        shape_(shape),
+        direction_(direction),
+        root_group_(shape.groupOf(root)),
+        root_member_(root - shape.firstOf(root_group_)) {}
+
+  Node at(int32_t position) const {
+    Node node;
+    const int32_t group = shape_.groupOf(position), first = shape_.firstOf(group);
+    const Places members(shape_.sizeOf(group), headOf(group) - first, direction_);
+    join(node, members, position - first, [&](int32_t member) { return first + member; });
+    if (node.parent >= 0) return node;
+    const Places groups = shape_.by_speed.empty() ? Places(shape_.groups, root_group_, direction_)
+                                                  : Places(tree_, root_group_, shape_.by_speed);
+    join(node, groups, group, [&](int32_t other) { return headOf(other); });
+    return node;
   }
-  return node;
-}
+
+ private:
+  // The rank that takes part in the tree over the groups: the one with the root's local index, counted round in smaller groups.
+  int32_t headOf(int32_t group) const { return shape_.firstOf(group) + root_member_ % shape_.sizeOf(group); }
+
+  template <typename PositionOf>
+  void join(Node& node, const Places& places, int32_t index, PositionOf position_of) const {
+    const int32_t distance = places.distanceOf(index);
+    for (const int32_t child : childrenOf(tree_, distance, places.size()))
+      node.children.push_back(position_of(places.indexAt(child)));
+    if (distance != 0) node.parent = position_of(places.indexAt(parentOf(tree_, distance)));
+  }
+
+  const Tree tree_;
+  const Shape& shape_;
+  const int32_t direction_, root_group_, root_member_;
+};
 
 // Sends to the outermost and largest subtrees first.
 Lane spread(const Node& node) {
@@ -127,33 +142,28 @@ Lane collect(const Node& node) {
   return lane.build();
 }
 
-Schedule treeOf(Tree tree, Collective collective, std::span<const int32_t> sizes, int32_t position,
-                int32_t root, std::span<const int32_t> by_speed = {}) {
+Schedule treeOf(Tree tree, Collective collective, const Shape& shape, int32_t position, int32_t root) {
   const bool spreads = collective == Collective::kBroadcast;
-  const Node node = nodeAt(tree, sizes, by_speed, position, root, spreads ? 1 : -1);
+  const Node node = Nodes(tree, shape, root, spreads ? 1 : -1).at(position);
   return {.grid = {1, 1}, .lanes = {spreads ? spread(node) : collect(node)}};
 }
 
 }  // namespace
 
 Schedule buildChain(Collective collective, const Shape& shape, int32_t position, int32_t root) {
-  const int32_t sizes[] = {shape.ranks()};
-  return treeOf(Tree::kChain, collective, sizes, position, root);
+  return treeOf(Tree::kChain, collective, {1, shape.ranks()}, position, root);
 }
 
 Schedule buildBinomial(Collective collective, const Shape& shape, int32_t position, int32_t root) {
-  const int32_t sizes[] = {shape.ranks()};
-  return treeOf(Tree::kBinomial, collective, sizes, position, root);
+  return treeOf(Tree::kBinomial, collective, {1, shape.ranks()}, position, root);
 }
 
 Schedule buildHoChain(Collective collective, const Shape& shape, int32_t position, int32_t root) {
-  const int32_t sizes[] = {shape.members, shape.groups};
-  return treeOf(Tree::kChain, collective, sizes, position, root, shape.by_speed);
+  return treeOf(Tree::kChain, collective, shape, position, root);
 }
 
 Schedule buildHoBinomial(Collective collective, const Shape& shape, int32_t position, int32_t root) {
-  const int32_t sizes[] = {shape.members, shape.groups};
-  return treeOf(Tree::kBinomial, collective, sizes, position, root, shape.by_speed);
+  return treeOf(Tree::kBinomial, collective, shape, position, root);
 }
 
 }  // namespace horing

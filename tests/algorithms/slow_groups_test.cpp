@@ -1,4 +1,4 @@
-// Trees over groups whose links differ in speed.
+// Trees over groups that differ in size, or in the speed of their links.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "../schedule/build_all.h"
 #include "proven.h"
+#include "unequal_groups.h"
 
 namespace horing {
 namespace {
@@ -20,14 +21,14 @@ std::vector<int32_t> numbers(int32_t groups) {
   return all;
 }
 
-// How often ranks of this group hand something to another group that is not the root's own.
+// How often ranks of this group send the vector to other groups in a broadcast, or receive it from them in a reduction.
 int32_t handsOn(const std::vector<Schedule>& all, const Shape& shape, int32_t group) {
   int32_t times = 0;
   for (const Schedule& schedule : all)
     for (const Lane& lane : schedule.lanes) {
       const bool spreads = schedule.collective == Collective::kBroadcast;
       for (const int32_t peer : spreads ? sendPeers(lane) : recvPeers(lane))
-        times += schedule.position / shape.members == group && peer / shape.members != group;
+        times += shape.groupOf(schedule.position) == group && shape.groupOf(peer) != group;
     }
   return times;
 }
@@ -45,6 +46,58 @@ TEST(TreesOverGroups, AreProvenInEveryOrder) {
                   << tree << ", " << groups << " x " << members << ", root " << root;
       } while (std::next_permutation(shape.by_speed.begin(), shape.by_speed.end()));
     }
+}
+
+// How often the vector enters this group in a broadcast, or leaves it in a reduction.
+int32_t crossings(const std::vector<Schedule>& all, const Shape& shape, int32_t group) {
+  int32_t times = 0;
+  for (const Schedule& schedule : all)
+    for (const Lane& lane : schedule.lanes) {
+      const bool spreads = schedule.collective == Collective::kBroadcast;
+      for (const int32_t peer : spreads ? recvPeers(lane) : sendPeers(lane))
+        times += shape.groupOf(schedule.position) == group && shape.groupOf(peer) != group;
+    }
+  return times;
+}
+
+// From every root; with groups of one size, which catalogue_test.cpp proves, every multiset of up to four groups of up to five members.
+TEST(TreesOverGroups, OfDifferentSizesAreProvenAndCrossEachLinkOnce) {
+  const std::vector<GroupSizes> shapes = unequalGroups(4, 5);
+  EXPECT_EQ(shapes.size(), 125u - 4 * 5);
+  for (const GroupSizes& sizes : shapes)
+    for (const char* tree : kTrees)
+      for (const Collective collective : kBothWays) {
+        const Shape shape = Shape::of(sizes);
+        for (int32_t root = 0; root < shape.ranks(); ++root) {
+          SCOPED_TRACE(std::string(tree) + ", " + collectiveName(collective) + " on " + textOf(sizes) +
+                       ", root " + std::to_string(root));
+          const std::vector<Schedule> all = buildAll(tree, collective, shape, root);
+          ASSERT_NO_FATAL_FAILURE(expectAllProven(all));
+          for (int32_t group = 0; group < shape.groups; ++group)
+            ASSERT_EQ(crossings(all, shape, group), group == shape.groupOf(root) ? 0 : 1)
+                << "group " << group;
+        }
+      }
+}
+
+TEST(TreesOverGroups, OfDifferentSizesAndSpeedsAreProvenInEveryOrder) {
+  for (GroupSizes sizes : {GroupSizes{1, 3, 2}, {1, 2, 2, 3}}) do {
+      Shape shape = Shape::of(sizes);
+      shape.by_speed = numbers(shape.groups);
+      do {
+        for (const char* tree : kTrees)
+          for (const Collective collective : kBothWays)
+            for (const int32_t root : rootsOf(collective, shape.ranks())) {
+              SCOPED_TRACE(std::string(tree) + " on " + textOf(sizes) + ", root " + std::to_string(root));
+              const std::vector<Schedule> all = buildAll(tree, collective, shape, root);
+              ASSERT_NO_FATAL_FAILURE(expectAllProven(all));
+              const int32_t slowest = shape.by_speed.back();
+              if (slowest == shape.groupOf(root)) continue;
+              ASSERT_EQ(handsOn(all, shape, slowest), 0);
+              ASSERT_EQ(crossings(all, shape, slowest), 1);
+            }
+      } while (std::next_permutation(shape.by_speed.begin(), shape.by_speed.end()));
+    } while (std::next_permutation(sizes.begin(), sizes.end()));
 }
 
 TEST(TreesOverGroups, AreProvenWhereThereAreMany) {

@@ -10,36 +10,15 @@
 #include "proven.h"
 #include "schedule/layout.h"
 #include "schedule/text.h"
+#include "unequal_groups.h"
 
 namespace horing {
 namespace {
 
-using Sizes = std::vector<int32_t>;
+using Sizes = GroupSizes;
 
 constexpr const char* kSpreading[] = {"ho_ring",    "ho_ring_direct", "ho_direct",
                                       "ho_halving", "ho_doubling",    "ho_shares"};
-
-// Every multiset of 2 to `most_groups` groups of up to `most_members` members that are not all equal, the largest first.
-std::vector<Sizes> unequalGroups(size_t most_groups, int32_t most_members) {
-  std::vector<Sizes> shapes;
-  const auto add = [&](auto&& self, Sizes sizes, int32_t most) -> void {
-    if (!sizes.empty() && sizes.front() != sizes.back()) shapes.push_back(sizes);
-    if (sizes.size() == most_groups) return;
-    for (int32_t size = 1; size <= most; ++size) {
-      sizes.push_back(size);
-      self(self, sizes, size);
-      sizes.pop_back();
-    }
-  };
-  add(add, {}, most_members);
-  return shapes;
-}
-
-std::string textOf(const Sizes& sizes) {
-  std::string text;
-  for (const int32_t size : sizes) text += (text.empty() ? "" : "+") + std::to_string(size);
-  return text;
-}
 
 class Spreading : public testing::TestWithParam<const char*> {};
 

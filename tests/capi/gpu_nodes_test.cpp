@@ -21,6 +21,21 @@ using horing::test::PinnedVector;
 class GpuNodeTrouble : public GpuKernelTrouble {
  protected:
   void meet() override { comms_ = makeNodes(2, "shm,socket"); }
+  // Each on its GPU and on the node of that name.
+  void meetOnNodes(const std::vector<std::string>& nodes) {
+    const Setting over("HORING_TRANSPORTS", "shm,socket");
+    comms_.assign(nodes.size(), nullptr);
+    horingUniqueId id;
+    ASSERT_HORING(horingGetUniqueId(&id));
+    ASSERT_HORING(horingGroupStart());
+    for (size_t rank = 0; rank < nodes.size(); ++rank) {
+      const CurrentGpu current(cuda_, static_cast<int>(rank));
+      const Setting node("HORING_HOSTID", nodes[rank]);
+      EXPECT_HORING(
+          horingCommInitRank(&comms_[rank], static_cast<int>(nodes.size()), id, static_cast<int>(rank)));
+    }
+    ASSERT_HORING(horingGroupEnd());
+  }
   // On a stream each, the operation that begin() did before.
   void expectSums(const char* what) {
     onEveryRank(2, [&](int rank) {
@@ -185,6 +200,44 @@ TEST_F(GpuNodeTrouble, OfCallsThatNeitherRankHasAPlanForIsNamed) {
                 horingInvalidUsage, "ranks disagree about launch #1"));
     EXPECT_EQ(asyncError(rank), horingInvalidUsage) << "it sticks";
   });
+}
+
+// On nodes of three ranks and one, by the schedules of hosts.
+TEST_F(GpuNodeTrouble, IsNoneWhereNodesDifferInRanks) {
+  constexpr int kRanks = 4, kCount = 9000;
+  for (const char* const name : {"ho_ring", "ho_direct", "all_reduce=ho_halving;broadcast=ho_chain"}) {
+    const Setting algorithm("HORING_ALGO", name);
+    meetOnNodes({"large", "large", "large", "small"});
+    onEveryRank(kRanks, [&](int rank) {
+      const std::vector<int64_t> own(kCount, rank + 1), all(kCount * kRanks, rank + 1);
+      const GpuVector<int64_t> block(cuda_, rank, own), vector(cuda_, rank, all);
+      const GpuStream stream(cuda_, rank);
+      EXPECT_HORING(horingAllReduce(block.data(), block.data(), kCount, horingInt64, horingSum, comm(rank),
+                                    stream.get()));
+      stream.synchronize();
+      EXPECT_EQ(block.read(), std::vector<int64_t>(kCount, 1 + 2 + 3 + 4)) << name;
+      EXPECT_HORING(horingReduceScatter(vector.data(), block.data(), kCount, horingInt64, horingSum,
+                                        comm(rank), stream.get()));
+      stream.synchronize();
+      EXPECT_EQ(block.read(), std::vector<int64_t>(kCount, 1 + 2 + 3 + 4)) << name;
+      block.write(own);
+      EXPECT_HORING(
+          horingAllGather(block.data(), vector.data(), kCount, horingInt64, comm(rank), stream.get()));
+      stream.synchronize();
+      std::vector<int64_t> gathered;
+      for (int from = 0; from < kRanks; ++from) gathered.insert(gathered.end(), kCount, from + 1);
+      EXPECT_EQ(vector.read(), gathered) << name;
+      for (int root = 0; root < kRanks; ++root) {
+        block.write(own);
+        EXPECT_HORING(
+            horingBroadcast(block.data(), block.data(), kCount, horingInt64, root, comm(rank), stream.get()));
+        stream.synchronize();
+        EXPECT_EQ(block.read(), std::vector<int64_t>(kCount, root + 1)) << name;
+      }
+      EXPECT_FALSE(areStaged(rank));
+    });
+    for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  }
 }
 
 // No other rank need make it, not even for it to find out whether kernels serve all.

@@ -39,8 +39,8 @@ const Selection* KernelSelection::inOneLaunch(Collective collective) const {
 
 const Selection& KernelSelection::choose(const CallSpec& spec, size_t window_bytes,
                                          const Selection& of_hosts) const {
-  // Kernels run no schedules for groups of different sizes, or with shares of different sizes.
-  const Selection& otherwise = of_hosts.shape.rails || of_hosts.shape.shares ? flat_ : of_hosts;
+  // Kernels run no schedules with shares of different sizes.
+  const Selection& otherwise = of_hosts.shape.shares ? flat_ : of_hosts;
   static const Algorithm* const ring = findAlgorithm("ring");
   // `ring` overlaps its lanes from window to window.
   if (serial_ring_ && spec.collective == Collective::kAllReduce && otherwise.algorithm == ring &&

@@ -23,7 +23,7 @@ class KernelSelection {
 
  private:
   std::array<std::optional<Selection>, kCollectives> in_one_launch_;
-  Selection flat_;  // for groups that differ in size
+  Selection flat_;  // in place of shares that differ in size
   std::optional<Selection> serial_ring_;
 };
 

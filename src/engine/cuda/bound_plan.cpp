@@ -18,6 +18,13 @@ Slicing slicingFor(Collective collective, size_t largest, size_t element_bytes,
                          kSmallestSliceOfTree);
 }
 
+// Elements of a block, at the most; those of a vector that is cut freely begin at multiples of 64 bytes.
+size_t largestBlock(Collective collective, size_t count, size_t blocks, size_t element_bytes) {
+  if (!isCutAtWill(collective)) return count;
+  const size_t alignment = 64 / element_bytes;
+  return std::min(quotientUp(quotientUp(count, blocks), alignment) * alignment, count);
+}
+
 template <class T>
 Result<T*> place(Memory& memory, const std::vector<T>& items) {
   return place(memory, std::span<const T>(items));
@@ -85,6 +92,8 @@ Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
   view_.parts = settings_.parts;
   view_.ranks = schedule_.ranks;
   reaches_peers_ = image.reaches_peers;
+  blocks_ = image.blocks;
+  widest_part_ = image.widest_part;
   view_.window = settings_.window;
   view_.timeout_ns = settings_.timeout_ns;
   view_.hosts_carry = settings_.hosts_carry;
@@ -131,13 +140,15 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   ready.plan = view_;
   ready.input = call.input;
   ready.output = call.output;
-  const size_t chunk = Layout::make(schedule_, call.extent(), nullptr, 64 / element_bytes).largestChunk();
+  const Collective collective = schedule_.collective;
+  const size_t block = largestBlock(collective, call.count, blocks_, element_bytes);
+  const size_t chunk = BlockPart::most(block, widest_part_);
   const PartCut cut{settings_.parts, settings_.smallest_part_bytes / element_bytes};
-  ready.sizes = {chunk, isCutAtWill(schedule_.collective) ? call.count : SIZE_MAX, cut.sizeOf(chunk),
+  ready.sizes = {block, isCutAtWill(collective) ? call.count : SIZE_MAX, cut.sizeOf(chunk),
                  call.block_of_position ? 1 : 0};
   ready.used_parts = cut.used(chunk);
   const size_t largest = std::min(ready.sizes.part, chunk);
-  ready.slicing = slicingFor(schedule_.collective, largest, element_bytes, settings_, view_.most_ports > 0);
+  ready.slicing = slicingFor(collective, largest, element_bytes, settings_, view_.most_ports > 0);
   ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));
   ready.element_bytes = static_cast<uint32_t>(element_bytes);
   ready.scale.factor = call.op == RedOp::kAvg ? Factor{.number = 1.0 / schedule_.ranks} : call.factor;

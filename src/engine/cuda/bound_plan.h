@@ -78,7 +78,8 @@ class BoundPlan {
   PlanView view_;
   std::vector<std::vector<PortName>> ports_of_lanes_;
   bool reaches_peers_ = false;
-  bool has_own_order_ = false;  // of blocks, besides the order of ranks
+  size_t blocks_ = 1, widest_part_ = 0;  // of PlanImage
+  bool has_own_order_ = false;           // of blocks, besides the order of ranks
 };
 
 }  // namespace horing::cuda

@@ -139,8 +139,10 @@ class LaneRun {
     const ChunkSizes& sizes = call_.sizes;
     // Not by an index, which would force the array into memory.
     const bool by_rank = sizes.order == 0;
-    const ElementRange input = sizes.range(by_rank ? step.input_block[0] : step.input_block[1]);
-    const ElementRange output = sizes.range(by_rank ? step.output_block[0] : step.output_block[1]);
+    const ElementRange input =
+        sizes.range(by_rank ? step.input_block[0] : step.input_block[1], step.of_block);
+    const ElementRange output =
+        sizes.range(by_rank ? step.output_block[0] : step.output_block[1], step.of_block);
     const ElementRange range = PartCut::range(input.count, sizes.part, call_.shareOf(lane_.part));
     // The tag is equal at both ends if they agree on the operation, and otherwise practically never: the digest is a hash.
     constexpr uint64_t kOfSequence = 0x9e3779b97f4a7c15;

@@ -43,15 +43,17 @@ struct PartCut {
 
 // The sizes of all chunks of a call, computed in advance so that a kernel need not divide. In elements.
 struct ChunkSizes {
-  size_t chunk = 0;          // per chunk; less for the last chunks of a vector that is cut freely
-  size_t vector = SIZE_MAX;  // length of a vector that is cut freely; otherwise chunks are blocks
+  size_t block = 0;          // per block (ImageStep); less for the last ones of a vector that is cut freely
+  size_t vector = SIZE_MAX;  // length of a vector that is cut freely
   size_t part = 1;           // per part of a chunk; less for the last parts
   int32_t order = 0;         // of blocks, see ImageStep
 
-  // Chunk, or block, number `block`, from the start of its buffer.
-  constexpr ElementRange range(int32_t block) const {
-    const size_t begin = std::min(static_cast<size_t>(block) * chunk, vector);
-    return {begin, std::min(chunk, vector - begin)};
+  // A part of block `number`, from the start of its buffer.
+  constexpr ElementRange range(int32_t number, const BlockPart& part_of_block) const {
+    const size_t begin = std::min(static_cast<size_t>(number) * block, vector);
+    const size_t count = std::min(block, vector - begin);
+    const size_t from = BlockPart::before(count, part_of_block.begin);
+    return {begin + from, BlockPart::before(count, part_of_block.end) - from};
   }
 };
 

@@ -102,8 +102,9 @@ class ImageMaker {
   ImageMaker(const Schedule& schedule, std::span<const int32_t> rank_of_position,
              std::span<const int32_t> block_of_position)
       : schedule_(schedule),
-        orders_{inChunks(rank_of_position),
-                inChunks(block_of_position.empty() ? rank_of_position : block_of_position)} {
+        blocks_(blocksOf(schedule)),
+        orders_{inParts(rank_of_position),
+                inParts(block_of_position.empty() ? rank_of_position : block_of_position)} {
     int32_t kept = 0;
     for (const Lane& lane : schedule.lanes) kept_lanes_.push_back(lane.isSignals() ? -1 : kept++);
   }
@@ -114,14 +115,22 @@ class ImageMaker {
     for (ImageLane& lane : image_.lanes)
       for (ImageStep& step : lane.steps) joinLanes(step);
     for (ImageLane& lane : image_.lanes) LaneOrder(lane).set();
+    image_.blocks = blocks_;
+    if (const Rails& rails = schedule_.rails)
+      image_.widest_part = isCutAtWill(schedule_.collective) ? rails.largestPartOfRow(BlockPart::kWhole, 1)
+                                                             : rails.largestPartOfBlock(BlockPart::kWhole, 1);
     return std::move(image_);
   }
 
  private:
-  // A layout with chunks of one element.
-  Layout inChunks(std::span<const int32_t> block_of_position) const {
-    const bool is_cut = isCutAtWill(schedule_.collective);
-    const Extent extent{.count = is_cut ? static_cast<size_t>(schedule_.grid.chunks()) : 1};
+  static size_t blocksOf(const Schedule& schedule) {
+    if (!isCutAtWill(schedule.collective)) return 1;
+    return static_cast<size_t>(schedule.rails ? schedule.grid.rows : schedule.grid.chunks());
+  }
+
+  // A layout with blocks of kWhole elements.
+  Layout inParts(std::span<const int32_t> block_of_position) const {
+    const Extent extent{.count = blocks_ * BlockPart::kWhole};
     return Layout::make(schedule_, extent, block_of_position.data(), 1);
   }
 
@@ -145,8 +154,10 @@ class ImageMaker {
     step.chunk = cursor.chunk();
     for (size_t order = 0; order < ImageStep::kOrders; ++order) {
       const Layout::Place place = orders_[order].placeOf(step.chunk);
-      step.input_block[order] = static_cast<int32_t>(place.input);
-      step.output_block[order] = static_cast<int32_t>(place.output);
+      step.input_block[order] = static_cast<int32_t>(place.input / BlockPart::kWhole);
+      step.output_block[order] = static_cast<int32_t>(place.output / BlockPart::kWhole);
+      const size_t begin = place.input % BlockPart::kWhole;
+      step.of_block = {static_cast<uint16_t>(begin), static_cast<uint16_t>(begin + place.count)};
     }
     step.first_source = static_cast<int32_t>(own().sources.size());
     step.source_count = static_cast<int32_t>(from.sources.size());
@@ -194,6 +205,7 @@ class ImageMaker {
   ImageLane& own() { return image_.lanes.back(); }
 
   const Schedule& schedule_;
+  const size_t blocks_;
   const Layout orders_[ImageStep::kOrders];
   std::vector<int32_t> kept_lanes_;  // the number of each lane in the image; -1: none
   PlanImage image_;

@@ -3,10 +3,12 @@
 //
 // A chunk is cut into *parts*; every part runs the whole schedule independently, on its own blocks and queues, so that one rank keeps many
 // blocks busy. Parts share nothing: all waits are within a part.
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/quotient.h"
 #include "engine/cuda/queue.h"
 #include "schedule/schedule.h"
 
@@ -22,6 +24,23 @@ struct ImageSource {
   }
 };
 
+// From `begin` to `end` of a block, in 1 / kWhole of it. Parts begin at a multiple of kUnit elements. Hosts cut exactly (schedule/rails.h): near
+// a cut floats may be folded in another order than by hosts.
+struct BlockPart {
+  static constexpr size_t kWhole = 1 << 15;
+  static constexpr size_t kUnit = 64;
+
+  uint16_t begin = 0;
+  uint16_t end = kWhole;
+
+  // The elements before `at`, of a block of `count`.
+  static constexpr size_t before(size_t count, size_t at) { return alignedShare(count, at, kWhole, kUnit); }
+  // An upper bound of the elements of parts of up to this width, in blocks of up to `count` elements.
+  static constexpr size_t most(size_t count, size_t width) {
+    return width == kWhole ? count : std::min(count, before(count, width) + 2 * kUnit);
+  }
+};
+
 // The most concurrent steps of a lane; the most ports of a lane, which a block keeps in shared memory.
 inline constexpr int32_t kMaxConcurrentSteps = 32;
 inline constexpr int32_t kMaxPortsOfLane = 256;
@@ -32,9 +51,11 @@ struct alignas(16) ImageStep {
   static constexpr int32_t kOrders = 2;
 
   int32_t chunk = 0;
-  // The chunk in the buffers, in chunks from their start, for each order.
+  // The chunk in the buffers: the block, or row of the vector, that contains it, in blocks from their start, for each order; and the part of
+  // the block. If groups have one size, each chunk is a block.
   int32_t input_block[kOrders] = {};
   int32_t output_block[kOrders] = {};
+  BlockPart of_block;
   int32_t first_source = 0;
   int32_t source_count = 0;
   int32_t keep_port = -1;  // of a scratch queue; -1: none
@@ -76,7 +97,9 @@ struct ImageLane {
 // A value.
 struct PlanImage {
   std::vector<ImageLane> lanes;
-  bool reaches_peers = false;  // reads peers' inputs, or writes peers' outputs
+  size_t blocks = 1;                       // into which Extent::count elements are cut
+  size_t widest_part = BlockPart::kWhole;  // of a block, of all ranks' chunks
+  bool reaches_peers = false;              // reads peers' inputs, or writes peers' outputs
 
   // Drops signal lanes: only schedules that access peers' buffers have them, and kernels run such a schedule in one launch of all ranks,
   // which begins when all have entered and ends when all are done. `block_of_position`: the second order of blocks; empty: none.

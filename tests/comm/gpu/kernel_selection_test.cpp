@@ -23,6 +23,21 @@ TEST(KernelSelection, TakesARingInOneLaneUpToAWindow) {
   EXPECT_EQ(chosen("direct", 1), "direct");
 }
 
+TEST(KernelSelection, TakesGroupsOfDifferentSizesAsHostsDo) {
+  const std::string labels[] = {"a", "a", "a", "a", "b", "b", "b"};
+  const GroupMap map = GroupMap::fromLabels(labels).take();
+  const KernelSelection kernels = KernelSelection::make(Config(), map, false).take();
+  for (const char* name : {"ho_ring", "ho_chain"}) {
+    const Selection hosts = selectionOf(*findAlgorithm(name), map);
+    const Selection& chosen = kernels.choose({.count = 1 << 20}, 4096, hosts);
+    EXPECT_EQ(chosen.algorithm, hosts.algorithm);
+    EXPECT_TRUE(chosen.shape.rails);
+  }
+  Selection shares = selectionOf(*findAlgorithm("ho_shares"), map);
+  shares.shape.shares = Shares({Shares::kWhole, 0});
+  EXPECT_EQ(kernels.choose({.count = 1 << 20}, 4096, shares).algorithm, findAlgorithm("ring"));
+}
+
 TEST(KernelSelection, TakesWhatTheUserNames) {
   EXPECT_EQ(chosen("ring", 1, "ring"), "ring");
   EXPECT_EQ(chosen("ring", 1, "serial_ring"), "serial_ring");

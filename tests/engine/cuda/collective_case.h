@@ -24,8 +24,9 @@ struct Case {
 };
 
 inline std::string text(const Case& c) {
-  return formatString("%s %s, %d x %d, %d parts, window %d", c.algorithm.c_str(),
-                      collectiveName(c.collective), c.shape.groups, c.shape.members, c.parts, c.window);
+  return formatString("%s %s, %d x %d (%d ranks), %d parts, window %d", c.algorithm.c_str(),
+                      collectiveName(c.collective), c.shape.groups, c.shape.members, c.shape.ranks(), c.parts,
+                      c.window);
 }
 
 // Inputs and outputs of all positions.

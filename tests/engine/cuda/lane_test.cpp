@@ -1,9 +1,10 @@
-// The interpreter for GPUs, run on the host: the same bits as the host engine gives for the same schedules.
+// The interpreter for GPUs, run on the host: the same bits as the host engine gives for the same schedules on groups of one size.
 #include "engine/cuda/lane.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
 
@@ -152,6 +153,22 @@ TEST(CudaLane, CutsChunksIntoPartsAndWindows) {
       for (const char* algorithm : {"ring", "ho_ring"}) {
         Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, parts, window, 2048});
         ranks.expectTheHostsBits(70001, DataType::kInt8, RedOp::kMax, 5);
+      }
+}
+
+// Integers: kernels cut the parts of blocks at other elements than hosts, so that floats near a cut are folded in another order.
+TEST(CudaLane, RunsGroupsOfDifferentSizes) {
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    for (int collective = 0; algorithm.spreads && collective < kCollectives; ++collective)
+      for (const std::vector<int32_t>& sizes : {std::vector<int32_t>{4, 3}, {1, 3}, {5, 2, 1}, {2, 3, 2}}) {
+        const Case c{algorithm.name, static_cast<Collective>(collective), Shape::of(sizes), 2, 3, 512};
+        if (!algorithm.has(c.collective)) continue;
+        Ranks ranks(c);
+        for (const size_t count : {0, 1, 130, 3000}) {
+          ranks.expectTheHostsBits(count, DataType::kInt32, RedOp::kSum, 1);
+          if (contractOf(c.collective).may_be_in_place)
+            ranks.expectThemInPlace(count, DataType::kInt32, RedOp::kSum, 2);
+        }
       }
 }
 
@@ -384,6 +401,36 @@ TEST(CudaCall, IsCutWhereSlotsWantItOnly) {
     const auto prepared = Ranks(ranks).gpu().plan(0).prepare(call);
     ASSERT_TRUE(prepared.ok()) << prepared.status().toString();
     EXPECT_EQ(prepared.value().slices, c.slices) << text(ranks) << ", count " << c.count;
+  }
+}
+
+// Whatever the size, the parts of a block follow each other without a gap, and none is larger than expected.
+TEST(CudaImage, CutsBlocksIntoParts) {
+  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather}) {
+    const Rails rails(std::vector<int32_t>{4, 3});
+    const Schedule schedule = buildSchedule("ho_ring", collective, Shape::of(rails.sizes()), 0).take();
+    const std::vector<int32_t> ranks = {0, 1, 2, 3, 4, 5, 6};
+    const cuda::PlanImage image = cuda::PlanImage::make(schedule, ranks, {});
+    std::map<int32_t, std::map<uint16_t, uint16_t>> parts;  // of each block, begin and end
+    for (const cuda::ImageLane& lane : image.lanes)
+      for (const cuda::ImageStep& step : lane.steps)
+        parts[step.output_block[0]][step.of_block.begin] = step.of_block.end;
+    EXPECT_EQ(parts.size(), collective == Collective::kAllReduce ? 2u : 7u);
+    size_t all = 0;
+    for (const auto& [block, of_block] : parts) {
+      all += of_block.size();
+      for (const size_t count : {0, 1, 64, 1000, 100003}) {
+        size_t reached = 0;
+        for (const auto& [begin, end] : of_block) {
+          EXPECT_EQ(cuda::BlockPart::before(count, begin), reached);
+          const size_t elements = cuda::BlockPart::before(count, end) - reached;
+          EXPECT_LE(elements, cuda::BlockPart::most(count, image.widest_part));
+          reached += elements;
+        }
+        EXPECT_EQ(reached, count);
+      }
+    }
+    EXPECT_EQ(all, 12u) << "2 groups of 6 pieces";
   }
 }
 
