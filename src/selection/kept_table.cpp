@@ -53,9 +53,16 @@ std::filesystem::file_time_type writtenAt(const std::string& path) {
 
 }  // namespace
 
-std::string keptShapeText(const JobShape& shape, int32_t smallest_group) {
-  return formatString("%d groups of %d to %d ranks, ranks per core %s; ", shape.groups, smallest_group,
-                      shape.members, ranksPerCoreText(shape.ranks_per_core));
+std::string keptShapeText(const JobShape& shape, std::vector<int32_t> sizes) {
+  std::sort(sizes.begin(), sizes.end(), std::greater());
+  std::string text;
+  for (auto size = sizes.begin(); size != sizes.end();) {
+    const auto next = std::find_if(size, sizes.end(), [&](int32_t other) { return other != *size; });
+    text += formatString("%s%d of %d", text.empty() ? "" : ", ", static_cast<int>(next - size), *size);
+    size = next;
+  }
+  return formatString("groups: %s ranks, ranks per core %s; ", text.c_str(),
+                      ranksPerCoreText(shape.ranks_per_core));
 }
 
 std::string keptVersions() {
@@ -129,7 +136,8 @@ std::vector<KeptTables::Found> KeptTables::forShape(const JobShape& shape) const
     if (!read.ok() || !read.value()) continue;
     std::string_view rest = *read.value();
     const auto job = takeLine(rest, kForMark);
-    if (!job || !job->starts_with(keptShapeText(shape, shape.members))) continue;
+    const std::vector<int32_t> sizes(static_cast<size_t>(shape.groups), shape.members);
+    if (!job || !job->starts_with(keptShapeText(shape, sizes))) continue;
     found.push_back(
         {path, printable(*job, kMostShown), parseKept({std::string(*job), keptVersions()}, *read.value())});
   }

@@ -19,8 +19,8 @@ struct KeptFor {
       versions;  // versions of everything else that it depends on: a file with other versions is out of date
 };
 
-// How `job` begins.
-std::string keptShapeText(const JobShape& shape, int32_t smallest_group);
+// How `job` begins. `sizes`: of the groups, in any order.
+std::string keptShapeText(const JobShape& shape, std::vector<int32_t> sizes);
 // `versions` of this library on this machine.
 std::string keptVersions();
 

@@ -57,9 +57,9 @@ TEST_F(KeptTable, IsKeptNowhereWithoutAFolder) {
 
 TEST_F(KeptTable, IsFoundByItsShape) {
   const JobShape shape{2, 4, RanksPerCore::kMore};
-  const KeptFor near = {keptShapeText(shape, 4) + "by socket", keptVersions()},
-                far = {keptShapeText(shape, 4) + "by rdma", keptVersions()},
-                unequal = {keptShapeText(shape, 3) + "by socket", keptVersions()};
+  const KeptFor near = {keptShapeText(shape, {4, 4}) + "by socket", keptVersions()},
+                far = {keptShapeText(shape, {4, 4}) + "by rdma", keptVersions()},
+                unequal = {keptShapeText(shape, {4, 3}) + "by socket", keptVersions()};
   for (const KeptFor& what : {near, far, unequal}) ASSERT_TRUE(kept_.keep(what, kTable).ok());
   std::filesystem::last_write_time(kept_.pathFor(near),
                                    std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
@@ -71,6 +71,18 @@ TEST_F(KeptTable, IsFoundByItsShape) {
   EXPECT_TRUE(kept_.forShape({2, 4, RanksPerCore::kAtMostOne}).empty());
   ASSERT_TRUE(kept_.keep({far.job, "model 0"}, kTable).ok());
   EXPECT_FALSE(kept_.forShape(shape)[0].table.ok());
+}
+
+// The groups of a job are where they are; but 5, 2 and 1 ranks are another machine than 5, 1 and 1.
+TEST(KeptText, NamesTheSizesOfAllGroups) {
+  const auto of = [](std::vector<int32_t> sizes) {
+    return keptShapeText({3, 5, RanksPerCore::kMore}, std::move(sizes));
+  };
+  EXPECT_EQ(of({5, 2, 1}), "groups: 1 of 5, 1 of 2, 1 of 1 ranks, ranks per core >1; ");
+  EXPECT_EQ(of({1, 5, 2}), of({5, 2, 1}));
+  EXPECT_NE(of({5, 1, 1}), of({5, 2, 1}));
+  EXPECT_NE(of({5, 5, 1}), of({5, 1, 1}));
+  EXPECT_EQ(of({5, 5, 5}), "groups: 3 of 5 ranks, ranks per core >1; ");
 }
 
 TEST(KeptText, IsRefusedWhenItIsOfAnotherJob) {

@@ -71,7 +71,7 @@ KeptFor keptFor(const Communicator& communicator) {
   const Config& c = membership.options().config;
   const auto number = [](int64_t value) { return static_cast<long long>(value); };
   return {
-      keptShapeText(placement.shape(), map.smallestGroup()) +
+      keptShapeText(placement.shape(), map.sizes()) +
           formatString(
               "by %s, on %zu hosts like %s (%s%s%s); %d cores, a rank may use %zu to %zu; slots %lld %lld "
               "%lld of %lld bytes%s",

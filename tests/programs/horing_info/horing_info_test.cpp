@@ -205,7 +205,7 @@ TEST(HoringInfo, ExplainsWhoChoseAndWhatWouldBeNext) {
 TEST(HoringInfo, ExplainsByTheTableThatIsKeptForSuchJobs) {
   const TemporaryFolder parent;
   const KeptTables kept(parent.path() / "kept");
-  const KeptFor jobs = {keptShapeText({2, 4, RanksPerCore::kMore}, 4) + "by socket", keptVersions()};
+  const KeptFor jobs = {keptShapeText({2, 4, RanksPerCore::kMore}, {4, 4}) + "by socket", keptVersions()};
   ASSERT_TRUE(kept.keep(jobs, "all_reduce * * * * ring\n").ok());
   const auto explain = [&](std::vector<std::string> arguments,
                            const char* setting = "HORING_SELECTION=auto") {

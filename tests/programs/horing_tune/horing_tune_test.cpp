@@ -286,9 +286,8 @@ TEST(HoringCache, LetsLaterJobsChooseByWhatWasMeasured) {
   EXPECT_NE(like.errors.find(kMeasuredChooses + file), std::string::npos) << like.errors;
   const Outcome unlike = runJob(3, cache.path(), "HORING_CALIBRATE=0");
   EXPECT_EQ(unlike.code, 0) << unlike.errors;
-  EXPECT_NE(
-      unlike.errors.find("the built-in table chooses: nothing was measured for 3 groups of 1 to 1 ranks"),
-      std::string::npos)
+  EXPECT_NE(unlike.errors.find("the built-in table chooses: nothing was measured for groups: 3 of 1 ranks"),
+            std::string::npos)
       << unlike.errors;
   for (const auto& [folder, settings] :
        {std::pair<std::string, std::string>("off", ""), {cache.path(), "HORING_SELECTION=table"}}) {
@@ -298,7 +297,7 @@ TEST(HoringCache, LetsLaterJobsChooseByWhatWasMeasured) {
   }
   const Outcome info =
       runProgram({"env", "HORING_CACHE_DIR=" + cache.path(), HORING_INFO_PROGRAM, "selection"});
-  EXPECT_NE(info.output.find("# kept (HORING_CACHE_DIR): " + file + " for 2 groups of 1 to 1 ranks"),
+  EXPECT_NE(info.output.find("# kept (HORING_CACHE_DIR): " + file + " for groups: 2 of 1 ranks"),
             std::string::npos)
       << info.output;
 }
