@@ -82,7 +82,10 @@ Result<CommunicatorOptions> shrink(Communicator& parent, const std::vector<int>&
         membership.rank(), membership.ranks(), rankList(members).c_str(), members.size() - 1,
         id.status().message().c_str());
   const auto place = std::lower_bound(members.begin(), members.end(), membership.rank()) - members.begin();
-  return childOf(parent, id.value(), static_cast<int>(place), static_cast<int>(members.size()));
+  HORING_ASSIGN(CommunicatorOptions child,
+                childOf(parent, id.value(), static_cast<int>(place), static_cast<int>(members.size())));
+  child.replaces_parent = true;
+  return child;
 }
 
 }  // namespace horing

@@ -39,7 +39,7 @@ class RateMeasurement {
   int peerIn(int round) const;
   Result<double> meet(int peer);
   Status exchange(int peer, size_t bytes);
-  Result<std::vector<double>> ratesOfGroups(double mine);
+  Result<std::vector<double>> sumsOfGroups(double mine);
   double microsecondsSince(int64_t begun) const { return static_cast<double>(clock_.nowNs() - begun) / 1000; }
 
   Communicator& communicator_;
@@ -88,7 +88,7 @@ Result<double> RateMeasurement::meet(int peer) {
   return static_cast<double>(bytes) * times / std::max(us, all_us[static_cast<size_t>(peer)]);
 }
 
-Result<std::vector<double>> RateMeasurement::ratesOfGroups(double mine) {
+Result<std::vector<double>> RateMeasurement::sumsOfGroups(double mine) {
   HORING_ASSIGN(const std::vector<double> all, numbersOfAll(communicator_, mine));
   std::vector<double> rates(static_cast<size_t>(map_.groups()));
   for (int rank = 0; rank < map_.ranks(); ++rank)
@@ -110,7 +110,7 @@ Result<GroupRates> RateMeasurement::run() {
     if (spent_us > kMostMeasuringUs && round + 1 >= kLeastMeetings) break;
   }
   GroupRates measured;
-  HORING_ASSIGN(measured.by_group, ratesOfGroups(best));
+  HORING_ASSIGN(measured.by_group, sumsOfGroups(best));
   HORING_ASSIGN(const double took_us, mostOfAll(communicator_, microsecondsSince(begun)));
   measured.took_ns = 1000 * took_us;
   return measured;
@@ -125,6 +125,18 @@ int partnerOf(int group, int groups, int round) {
   const int partner = (round - group + circle) % circle;
   if (partner != group) return partner;
   return groups % 2 == 0 ? circle : -1;
+}
+
+std::vector<double> ratesOfGroups(std::span<const double> of_ranks, const GroupMap& map) {
+  std::vector<double> rates;
+  for (int group = 0; group < map.groups(); ++group) {
+    const auto rateOf = [&](int rank) { return of_ranks[static_cast<size_t>(rank)]; };
+    const std::span<const int> members = map.members(group);
+    rates.push_back(rateOf(members[0]));
+    if (std::any_of(members.begin(), members.end(), [&](int rank) { return rateOf(rank) != rates.back(); }))
+      return {};
+  }
+  return rates;
 }
 
 std::string ratesText(std::span<const double> rates) {

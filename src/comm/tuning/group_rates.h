@@ -9,6 +9,7 @@
 namespace horing {
 
 class Communicator;
+class GroupMap;
 
 // The same on all ranks.
 struct GroupRates {
@@ -22,6 +23,9 @@ inline constexpr double kUsualMeasuringNs = 200e6;
 // as fast as its slower group, so the fastest meeting counts. Takes some 0.2 s from 100 Mbit/s on, and longer over slower links. Messages of
 // the program are not disturbed (Messages::exchangeForMeasurement). `timeout_ms`: of each of its exchanges. Errors: the communicator's.
 Result<GroupRates> measureGroupRates(Communicator& communicator, int64_t timeout_ms);
+
+// By group; empty unless the members of each group have one rate.
+std::vector<double> ratesOfGroups(std::span<const double> of_ranks, const GroupMap& map);
 
 // " 100 % 98 % 40 %", by group; 100 % is the fastest.
 std::string ratesText(std::span<const double> rates);

@@ -33,7 +33,11 @@ class Tuning {
   bool isFirst() const { return membership_.rank() == 0; }
   bool measuresItself() const;
   Status learnMachine();
+  void keepMeasured();
   Status learnRates();
+  Status inheritRates();
+  // `follows`: also later ones.
+  void follow(const GroupRates& measured, bool follows);
   Status learnAlgorithms();
   Status chooseByModel();
   Status chooseByKept();
@@ -46,11 +50,26 @@ class Tuning {
   Communicator& communicator_;
   const Membership& membership_ = communicator_.membership();
   const Config& config_;
+  std::string to_keep_;  // rank 0's table, from measurements of now
 };
 
 Status Tuning::run() {
   HORING_TRY(learnAlgorithms());
-  return measuresItself() || config_.calibrate == kCalibrateAlways ? learnRates() : Status();
+  const CommunicatorOptions& options = membership_.options();
+  if (options.rates.empty() && options.parent_rate) {
+    HORING_TRY(inheritRates());
+  } else if (measuresItself() || config_.calibrate == kCalibrateAlways) {
+    HORING_TRY(learnRates());
+  }
+  keepMeasured();
+  return {};
+}
+
+// What was measured over links that differ in speed does not serve jobs whose links are equal.
+void Tuning::keepMeasured() {
+  if (to_keep_.empty()) return;
+  if (!differ(communicator_.choices().rates)) return keepUnlessKnown(communicator_, to_keep_);
+  membership_.log().info("init", "the measurements are not kept: the links of groups differ in speed");
 }
 
 Status Tuning::learnAlgorithms() {
@@ -102,7 +121,22 @@ Status Tuning::learnRates() {
   if (measured.by_group.empty()) {
     HORING_ASSIGN(measured, measureGroupRates(communicator_, config_.init_timeout_ms));
   }
-  if (measured.by_group.empty()) return {};
+  if (!measured.by_group.empty()) follow(measured, true);
+  return {};
+}
+
+// Where the parent's ranks ended while their rates changed, they may know different ones: so each rank tells its own.
+Status Tuning::inheritRates() {
+  const CommunicatorOptions& options = membership_.options();
+  HORING_ASSIGN(const std::vector<double> of_ranks, numbersOfAll(communicator_, *options.parent_rate));
+  const std::vector<double> by_group = ratesOfGroups(of_ranks, membership_.placement().map());
+  const bool serves = by_group.size() >= kLeastUnequalGroups && by_group.size() <= kMostUnequalGroups;
+  if (serves && !config_.reproducible && config_.selection == kSelectionAuto)
+    follow({by_group, kUsualMeasuringNs}, options.replaces_parent);
+  return {};
+}
+
+void Tuning::follow(const GroupRates& measured, bool follows) {
   Choices choices = communicator_.choices();
   choices.rates = withoutNoise(measured.by_group);
   if (isFirst() && differ(choices.rates))
@@ -110,9 +144,8 @@ Status Tuning::learnRates() {
         "init", "the links of groups differ in speed, large all-reduces follow it (ho_shares); by group:%s",
         ratesText(measured.by_group).c_str());
   communicator_.choose(std::move(choices));
-  if (config_.algorithm == kSelectionAuto)
+  if (follows && config_.algorithm == kSelectionAuto)
     communicator_.observeCalls(std::make_unique<RateFollower>(communicator_, measured.took_ns));
-  return {};
 }
 
 // Rank 0 predicts, and every rank reads rank 0's table, so that all ranks make the same choices.
@@ -129,7 +162,7 @@ Status Tuning::chooseByModel() {
       membership_.log().warn("init", "the built-in table chooses: %s", predicted.status().message().c_str());
     text = predicted.ok() ? predicted.value() : SelectionTable::builtIn().text();
     membership_.log().info("init", "by HORING_SELECTION=%s:\n%s", config_.selection.c_str(), text.c_str());
-    if (predicted.ok() && !readsMachine(config_)) keepUnlessKnown(communicator_, text);
+    if (predicted.ok() && !readsMachine(config_)) to_keep_ = text;
   }
   HORING_ASSIGN(const std::string first, textOfFirst(text));
   return chooseByText(first, "");
