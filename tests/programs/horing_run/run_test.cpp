@@ -264,6 +264,7 @@ TEST(HoringRun, NamesWhatIsWrongWithTheCommandLine) {
       {{"--nodes", "3", "--ranks-per-node", "2,2", "--", "true"}, "4 ranks on 2 nodes"},
       {{"--ranks-per-node", "2,0", "--", "true"}, "'0' is not a number from 1"},
       {{"-n", "2", "--nodes", "2", "--rate", "100", "--rate-at", "5:1", "--", "true"}, "SECONDS:NODE=MBIT"},
+      {{"-n", "2", "--nodes", "2", "--rate", "100", "--rate-at", "5:1=0", "--", "true"}, "SECONDS:NODE=MBIT"},
       {{"-n", "2", "--nodes", "2", "--rate", "100", "--rate-at", "5:2=50", "--", "true"}, "nodes 0 to 1"},
       {{"-n", "2", "--nodes", "2", "--rate-at", "5:1=50", "--", "true"}, "give it one with --rate"},
       {{"-n", "2", "--nodes", "2", "--uplink", "1-0=50", "--", "true"}, "FIRST-LAST=MBIT"},
