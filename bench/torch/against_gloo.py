@@ -5,6 +5,7 @@ Started by horing-run or torchrun on every rank:
 
     horing-run -n 4 -- python bench/torch/against_gloo.py
     horing-run -n 8 --nodes 2 --rate 1000 -- python bench/torch/against_gloo.py
+    horing-run --ranks-per-node 4,3 --rate 500 -- python bench/torch/against_gloo.py
 
 Both backends are measured in turns, on the same tensors, and the medians are compared. Rank 0 prints a table for each
 collective (microseconds, the slowest rank's median) and, with --json FILE, writes all of it. With --nodes it also prints the
@@ -45,11 +46,19 @@ def make_call(name: str, count: int, size: int, group):
     }[name]
 
 
-def crossing_bytes(name: str, count: int, size: int, nodes: int) -> float:
-    """What has to enter the busiest node, at least, as a number of bytes."""
-    others = 4 * count * (nodes - 1) / nodes
-    return {"all_reduce": 2 * others, "all_gather": others, "reduce_scatter": others, "all_to_all": size / nodes * others,
-            "broadcast": 4 * count}[name]
+def crossing_bytes(name: str, count: int, nodes: list[int]) -> float:
+    """What has to enter or leave the busiest node, at least, as a number of bytes. `nodes`: the ranks of each."""
+    whole, size = 4 * count, sum(nodes)
+    others = whole * (1 - min(nodes) / size)
+    return {"all_reduce": 2 * whole * (len(nodes) - 1) / len(nodes), "all_gather": others, "reduce_scatter": others,
+            "all_to_all": max(whole * ranks * (size - ranks) / size for ranks in nodes), "broadcast": whole}[name]
+
+
+def ranks_of_nodes() -> list[int]:
+    ranks = torch.zeros(int(os.environ.get("HORING_RUN_NODES", 1)), dtype=torch.int64)
+    ranks[int(os.environ.get("HORING_RUN_NODE", 0))] = 1
+    dist.all_reduce(ranks)
+    return ranks.tolist()
 
 
 def median_us(call, repeats: int) -> float:
@@ -87,7 +96,8 @@ def main() -> None:
     warnings.simplefilter("ignore", FutureWarning)  # newer torch has other names for some of these
     groups = init_both()
     size, rank = dist.get_world_size(), dist.get_rank()
-    nodes, rate = int(os.environ.get("HORING_RUN_NODES", 1)), float(os.environ.get("HORING_RUN_RATE_MBIT", 0))
+    ranks, rate = ranks_of_nodes(), float(os.environ.get("HORING_RUN_RATE_MBIT", 0))
+    nodes = len(ranks)
     results = []
     for name in arguments.collectives:
         if rank == 0:
@@ -96,7 +106,7 @@ def main() -> None:
         for number in arguments.sizes:
             row = measure(name, number, size, groups, arguments)
             if nodes > 1:
-                row["wire"] = crossing_bytes(name, number // 4, size, nodes) * 8 / rate
+                row["wire"] = crossing_bytes(name, number // 4, ranks) * 8 / rate
             results.append(row)
             if rank == 0:
                 print_row(row)
@@ -104,7 +114,7 @@ def main() -> None:
         print(f"\ngeometric mean of the ratios: {math.exp(statistics.fmean(math.log(row['ratio']) for row in results)):.3f}")
         if arguments.json:
             with open(arguments.json, "w") as file:
-                json.dump({"ranks": size, "nodes": nodes, "rate_mbit": rate, "torch": torch.__version__, "rows": results}, file, indent=1)
+                json.dump({"ranks": size, "nodes": nodes, "ranks_of_nodes": ranks, "rate_mbit": rate, "torch": torch.__version__, "rows": results}, file, indent=1)
     dist.destroy_process_group()
 
 

@@ -30,8 +30,9 @@ def main() -> None:
         with open(path) as file:
             run = json.load(file)
         rows = {(row["collective"], row["bytes"]): row for row in run["rows"]}
-        where = f"{run['nodes']} nodes of {run['ranks'] // run['nodes']} ranks, {run['rate_mbit']:g} Mbit/s" if run["nodes"] > 1 else \
-            f"{run['ranks']} ranks on one node"
+        sizes = run.get("ranks_of_nodes", [run["ranks"] // run["nodes"]] * run["nodes"])
+        of_each = f"{sizes[0]} ranks" if len(set(sizes)) == 1 else " + ".join(map(str, sizes)) + " ranks"
+        where = f"{run['nodes']} nodes of {of_each}, {run['rate_mbit']:g} Mbit/s" if run["nodes"] > 1 else f"{run['ranks']} ranks on one node"
         mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in run["rows"]))
         print(f"**{where}** (torch {run['torch']}; geometric mean {mean:.2f})\n")
         print("| bytes | " + " | ".join(COLLECTIVES) + " |\n|---" + "|---" * len(COLLECTIVES) + "|")

@@ -6,8 +6,10 @@ import torch
 from horing.torch.paro import saved
 
 _VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
-needs_fsdp2_on_cpu = pytest.mark.skipif(_VERSION < (2, 6), reason="this torch has fully_shard for GPUs only")
-needs_paro = pytest.mark.skipif(not saved.can_be_packed(), reason="PaRO needs a newer torch")
+HAS_FSDP2_ON_CPU = _VERSION >= (2, 6)
+HAS_PARO = saved.can_be_packed()
+needs_fsdp2_on_cpu = pytest.mark.skipif(not HAS_FSDP2_ON_CPU, reason="this torch has fully_shard for GPUs only")
+needs_paro = pytest.mark.skipif(not HAS_PARO, reason="PaRO needs a newer torch")
 
 try:  # 2.6
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -18,4 +20,4 @@ try:  # 2.5
 except ImportError:
     from torch.distributed._tensor import Shard, distribute_tensor
 
-__all__ = ["MixedPrecisionPolicy", "Shard", "distribute_tensor", "fully_shard", "needs_fsdp2_on_cpu", "needs_paro"]
+__all__ = ["HAS_FSDP2_ON_CPU", "HAS_PARO", "MixedPrecisionPolicy", "Shard", "distribute_tensor", "fully_shard", "needs_fsdp2_on_cpu", "needs_paro"]
