@@ -36,12 +36,12 @@ def make_call(name: str, count: int, size: int, group):
     count = max(count, size)
     large = torch.ones(count)
     small = torch.ones(max(1, count // size))
-    parts, large_too = large[:small.numel() * size], torch.ones(count)
+    parts, parts_too = large[:small.numel() * size], torch.ones(small.numel() * size)
     return {
         "all_reduce": lambda: dist.all_reduce(large, dist.ReduceOp.MAX, group=group),
         "all_gather": lambda: dist.all_gather_into_tensor(parts, small, group=group),
         "reduce_scatter": lambda: dist.reduce_scatter_tensor(small, parts, group=group),
-        "all_to_all": lambda: dist.all_to_all_single(large, large_too, group=group),
+        "all_to_all": lambda: dist.all_to_all_single(parts, parts_too, group=group),
         "broadcast": lambda: dist.broadcast(large, 0, group=group),
     }[name]
 
