@@ -198,3 +198,26 @@ def test_parameters_that_require_gradients():
         assert (parameter == 1).all() and parameter.requires_grad and parameter.grad_fn is None
 
     check(2, body)
+
+
+class Wrapper(torch.Tensor):
+    """Looks like a tensor that it holds, and has no memory itself, as quantized types do."""
+
+    @staticmethod
+    def __new__(cls, held: torch.Tensor):
+        return torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=held.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise NotImplementedError(function)
+
+
+def test_tensors_without_memory_are_refused():
+    def body(rank, size):
+        wrapper = Wrapper(torch.ones(4))
+        for call in (dist.all_reduce, lambda each: dist.broadcast(each, 0), lambda each: dist.all_gather_into_tensor(torch.ones(8), each)):
+            with pytest.raises(TypeError, match="Wrapper has none: pass the tensors that it wraps"):
+                call(wrapper)
+        dist.all_reduce(torch.ones(4))  # the group goes on
+
+    check(2, body)

@@ -103,6 +103,8 @@ def reduction(dtype: torch.dtype, reduce_op) -> Reduction:
 def check_input(tensor: torch.Tensor) -> None:
     if not tensor.is_cpu or tensor.layout is not torch.strided:
         raise TypeError(f"horing moves dense tensors on the CPU, not {tensor.layout} on {tensor.device}")
+    if type(tensor) is not torch.Tensor and not tensor.data_ptr() and tensor.numel():
+        raise TypeError(f"horing moves tensors that have memory; this {type(tensor).__name__} has none: pass the tensors that it wraps")
 
 
 def check_output(tensor: torch.Tensor) -> None:
