@@ -93,6 +93,16 @@ def test_futures():
     check(2, body)
 
 
+def test_a_future_of_a_call_of_the_group_itself():
+    """As hooks of DDP make it."""
+    def body(rank, size):
+        group, tensor = dist.group.WORLD, torch.full((2,), float(rank))
+        assert torch.equal(group.allreduce([tensor]).get_future().then(lambda done: done.value()[0] / size).wait(), torch.full((2,), 0.5))
+        assert torch.equal(group.broadcast([tensor], 0).result()[0], torch.full((2,), 1.0))
+
+    check(2, body)
+
+
 def test_a_future_of_every_operation():
     def body(rank, size):
         def two(value):

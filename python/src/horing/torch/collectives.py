@@ -38,11 +38,12 @@ def _list(tensors) -> list[torch.Tensor]:
 
 
 def _options(given, **fields):
-    """`given` if it is torch's options; else some for a call that is complete on return, where `given` may be the reduction."""
+    """`given` if it is torch's options; else those of a program that calls the group itself, where `given` may be the reduction: the
+    call is complete on return (asyncOp is no bool then), and its handle has a result."""
     if hasattr(given, "timeout"):
         return given
     fields = {name: value for name, value in fields.items() if value is not None}
-    return SimpleNamespace(**{"asyncOp": False, "timeout": _NO_TIMEOUT, "rootRank": 0, "reduceOp": given or dist.ReduceOp.SUM, **fields})
+    return SimpleNamespace(**{"asyncOp": None, "timeout": _NO_TIMEOUT, "rootRank": 0, "reduceOp": given or dist.ReduceOp.SUM, **fields})
 
 
 def _same_type(*tensors: torch.Tensor) -> None:
@@ -369,7 +370,11 @@ class Collectives:
                 work.register([tensor for tensor in operation.result if isinstance(tensor, torch.Tensor)])
             return self._handle(work)
         self._lane.run(operation)
-        return COMPLETE
+        if opts.asyncOp is False:
+            return COMPLETE
+        if not operation.complete:
+            operation.end(None)
+        return Work(self._lane, operation)
 
     def _reducing(self, call, how: Reduction):
         return lambda stream: self._reduce(how, lambda op: call(stream, op))
