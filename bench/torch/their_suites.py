@@ -1,6 +1,6 @@
-"""PyTorch's suites for backends, adapted to horing. A separate module, since each rank's process imports it anew.
+"""PyTorch's suites for backends, adapted to horing. A module of its own, so that processes which start anew find it.
 
-HORING_PYTORCH names a copy of pytorch/pytorch.
+THEIR_COPY names a copy of pytorch/pytorch, THEIR_BACKEND the backend.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 import horing.torch  # noqa: F401
 
-sys.path.insert(0, os.path.join(os.environ["HORING_PYTORCH"], "test", "distributed"))
+sys.path.insert(0, os.path.join(os.environ["THEIR_COPY"], "test", "distributed"))
 import c10d_backend_common as common  # noqa: E402
 
 _SUITES = {"test_c10d_collectives": ("AbstractCollectivesTest", "Collectives"), "test_c10d_p2p": ("AbstractP2PTest", "P2P"),
@@ -21,7 +21,7 @@ _ABILITIES = dict(supports_coalescing=True, supports_bitwise_reductions=True, su
                   supports_work_sequence_number=True, supports_sequence_numbers=True, supports_work_result=True)
 
 _known = common.BackendConfig.__dataclass_fields__
-_backend = common.BackendConfig("horing", "cpu", **{name: value for name, value in _ABILITIES.items() if name in _known})
+_backend = common.BackendConfig(os.environ["THEIR_BACKEND"], "cpu", **{name: value for name, value in _ABILITIES.items() if name in _known})
 CLASSES = []
 for _module, (_abstract, _suite) in _SUITES.items():
     _before = set(globals())
