@@ -723,6 +723,29 @@ TEST(HostOperation, SaysWhoseSignalItWaitsFor) {
   EXPECT_EQ(world.operation(0).obstacle().ranks, std::vector<int32_t>{1});
 }
 
+TEST(HostOperation, SaysWhoTakesNoSignal) {
+  World world({.algorithm = "peer_read", .shape = {1, 2}, .slots = 5});
+  std::vector<float> buffer(1024, 1.0f);
+  const std::byte* inputs[] = {reinterpret_cast<std::byte*>(buffer.data()), nullptr};
+  Call call;
+  call.input = call.output = reinterpret_cast<std::byte*>(buffer.data());
+  call.count = buffer.size();
+  call.peer_inputs = inputs;
+  const auto obstacle_of = [&](uint64_t sequence) {
+    world.operation(0).begin(call, sequence);
+    while (world.operation(0).poll()) {
+    }
+    return world.operation(0).obstacle();
+  };
+  // Each takes a slot at rank 1, which releases none.
+  for (uint64_t sequence = 0; sequence < 5; ++sequence)
+    EXPECT_NE(obstacle_of(sequence).text.find("waits for a signal from rank 1"), std::string::npos);
+  const Obstacle full = obstacle_of(5);
+  EXPECT_NE(full.text.find("waits for rank 1 to take data"), std::string::npos) << full.text;
+  EXPECT_EQ(full.ranks, std::vector<int32_t>{1});
+  EXPECT_TRUE(world.operation(0).waits().all()[0].for_room);
+}
+
 // The error of position 2 of a ring of 3 when position 1 calls with one element less.
 std::string complaintOf(Collective collective) {
   World world({.algorithm = "ring", .collective = collective, .shape = {1, 3}});
@@ -736,6 +759,10 @@ std::string complaintOf(Collective collective) {
   }
   EXPECT_FALSE(world.run(calls));
   EXPECT_EQ(world.operation(2).status().code(), Code::kInvalidUsage);
+  const Obstacle obstacle = world.operation(2).obstacle();
+  EXPECT_NE(obstacle.text.find("got data of another operation from rank 1"), std::string::npos)
+      << obstacle.text;
+  EXPECT_EQ(obstacle.ranks, std::vector<int32_t>{1});
   return world.operation(2).status().message();
 }
 

@@ -16,24 +16,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = "src/engine/host/operation.cpp"
-# Both ends of the sender's part of passOn().
-POST = """    step.send.post(slice.sent, slice.bytes, slice.tag);
-"""
 # The name, and what becomes of the source: (text, what replaces the text), each once.
 MUTANTS = [
     ("slots are released before they are read",
      [("      *operand++ = message->data;", "      *operand++ = message->data;\n      source.receiver->release();"),
       ("    if (source.receiver) source.receiver->release();\n", "")]),
     ("a value is posted before it is computed",
-     [("  switch (step.mode) {\n    case Mode::kSignal:\n      if (!trySignal",
-       "  if (step.sends != Sends::kNothing) step.send.post(slice.sent, slice.bytes, slice.tag);\n"
-       "  switch (step.mode) {\n    case Mode::kSignal:\n      if (!trySignal"), (POST, "")]),
+     [("  switch (step.mode) {\n    case Mode::kSignal:\n      break;",
+       "  if (step.sends != Sends::kNothing) post(step, slice);\n"
+       "  switch (step.mode) {\n    case Mode::kSignal:\n      break;"), ("    post(step, slice);\n", "")]),
     ("waits for other lanes are skipped", [("if (step.wait_lane < 0) return true;", "if (step.wait_lane >= -1) return true;")]),
     ("a wait ends a slice early", [("other.slice > slice)", "other.slice >= slice)")]),
     ("a wait ends a step early", [("return reached > step.wait_step ||", "return reached >= step.wait_step ||")]),
     ("a wait of the next window is taken for over", [("if (other.window_end <= slice) return false;", "if (other.window_end <= slice) return true;")]),
-    ("a scratch queue is read when it is empty", [("if (source.queue->empty()) return false;\n", "")]),
-    ("a scratch queue is filled when it is full", [("if (step.bound->keep_queue->full()) return false;\n", "")]),
+    ("a scratch queue is read when it is empty", [("if (source.queue->empty()) return {Kind::kValue};\n", "")]),
+    ("a scratch queue is filled when it is full", [("if (step.bound->keep_queue->full()) return {Kind::kQueue};\n", "")]),
     ("an average is not scaled", [("arguments.is_final = step.bound->completes;", "arguments.is_final = false;")]),
     ("the window of position 0 is larger by one slice",
      [("lane.window_end = std::min<int64_t>(plan_.settings().window, lane.slices);",

@@ -28,7 +28,7 @@ HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
     : plan_(plan),
       rank_of_position_(rank_of_position),
       lanes_(plan.schedule().lanes.size()),
-      operands_(static_cast<size_t>(plan.largestSourceCount())),
+      operands_(new const std::byte*[static_cast<size_t>(plan.largestSourceCount())]),
       read_again_(static_cast<size_t>(plan.schedule().grid.chunks())),
       kept_again_(read_again_.size()) {
   if (plan.writesPeers()) outputs_.resize(static_cast<size_t>(plan.schedule().ranks));
@@ -140,7 +140,8 @@ HostOperation::Mode HostOperation::modeOf(const Step& from, int32_t chunk) const
 
 void HostOperation::layOutSignal(CallStep& step) const {
   step.slices = 1;
-  step.sends = step.send ? Sends::kToSlot : Sends::kNothing;
+  if (step.send) step.sends = Sends::kToSlot;
+  if (!step.bound->signals.empty()) step.sends = Sends::kSignals;
 }
 
 void HostOperation::layOutData(CallStep& step, const Step& from, int32_t chunk, bool is_large) const {
@@ -324,12 +325,14 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
     nextSlice(lane);
     return true;
   }
-  if (!waitIsOver(lane)) return false;
   Slice slice = sliceOf(lane);
-  if (!gatherOperands(lane, slice) || !findRoom(step, slice)) return false;
+  if (const SliceObstacle obstacle = prepare(lane, slice)) {
+    if (obstacle.kind == SliceObstacle::Kind::kOtherData) [[unlikely]]
+      rejectMessage(lane, *obstacle.source, slice.bytes);
+    return false;
+  }
   switch (step.mode) {
     case Mode::kSignal:
-      if (!trySignal(step, slice.tag)) return false;
       break;
     case Mode::kMove:
       move(step, slice);
@@ -353,6 +356,13 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   return true;
 }
 
+[[gnu::always_inline]] inline HostOperation::SliceObstacle HostOperation::prepare(const LaneState& lane,
+                                                                                  Slice& slice) const {
+  if (!waitIsOver(lane)) return {SliceObstacle::Kind::kLane};
+  const SliceObstacle obstacle = gatherOperands(*lane.step, slice);
+  return obstacle ? obstacle : findRoom(*lane.step, slice);
+}
+
 inline HostOperation::Slice HostOperation::sliceOf(const LaneState& lane) const {
   const ElementRange range = lane.step->slicing().range(lane.step->count, lane.slice);
   return {.offset = range.offset * element_bytes_,
@@ -361,20 +371,19 @@ inline HostOperation::Slice HostOperation::sliceOf(const LaneState& lane) const 
           .tag = tagOf(lane)};
 }
 
-inline bool HostOperation::gatherOperands(const LaneState& lane, const Slice& slice) {
-  const CallStep& step = *lane.step;
-  const std::byte** operand = operands_.data();
+[[gnu::always_inline]] inline HostOperation::SliceObstacle HostOperation::gatherOperands(
+    const CallStep& step, const Slice& slice) const {
+  using Kind = SliceObstacle::Kind;
+  const std::byte** operand = operands_.get();
   for (const BoundSource& source : step.sources) {
     if (source.receiver) {
       const Message* message = source.receiver->tryPeek();
-      if (!message) return false;
-      if (message->bytes != slice.bytes || message->tag != slice.tag) [[unlikely]] {
-        rejectMessage(lane, source, *message, slice.bytes);
-        return false;
-      }
+      if (!message) return {source.kind == Source::Kind::kSignal ? Kind::kSignal : Kind::kData, source.peer};
+      if (message->bytes != slice.bytes || message->tag != slice.tag) [[unlikely]]
+        return {Kind::kOtherData, source.peer, &source};
       *operand++ = message->data;
     } else if (source.queue) {
-      if (source.queue->empty()) return false;
+      if (source.queue->empty()) return {Kind::kValue};
       *operand++ = source.queue->front();
     } else if (source.position >= 0) {
       *operand++ = call_.peer_inputs[source.position] + step.input_bytes + slice.offset;
@@ -384,16 +393,18 @@ inline bool HostOperation::gatherOperands(const LaneState& lane, const Slice& sl
           slice.offset + (is_input ? call_.input + step.input_bytes : call_.output + step.output_bytes);
     }
   }
-  return true;
+  return {};
 }
 
-// Where to keep the value and where to send it from. False: not now.
-inline bool HostOperation::findRoom(const CallStep& step, Slice& slice) const {
+// Where to keep the value and where to send it from.
+[[gnu::always_inline]] inline HostOperation::SliceObstacle HostOperation::findRoom(const CallStep& step,
+                                                                                   Slice& slice) const {
+  using Kind = SliceObstacle::Kind;
   switch (step.keeps) {
     case Keeps::kNowhere:
       break;
     case Keeps::kInQueue:
-      if (step.bound->keep_queue->full()) return false;
+      if (step.bound->keep_queue->full()) return {Kind::kQueue};
       slice.kept = step.bound->keep_queue->back();
       break;
     case Keeps::kInOutput:
@@ -401,10 +412,21 @@ inline bool HostOperation::findRoom(const CallStep& step, Slice& slice) const {
       slice.kept = call_.output + step.output_bytes + slice.offset;
       break;
   }
-  if (step.sends == Sends::kNothing) return true;
-  slice.sent =
-      step.send.tryAcquire(slice.bytes, step.sends == Sends::kToLanding, lastingValue(step, slice.kept));
-  return static_cast<bool>(slice.sent);
+  switch (step.sends) {
+    case Sends::kNothing:
+      break;
+    case Sends::kToSlot:
+    case Sends::kToLanding:
+      slice.sent =
+          step.send.tryAcquire(slice.bytes, step.sends == Sends::kToLanding, lastingValue(step, slice.kept));
+      if (!slice.sent) return {Kind::kRoom, step.bound->send_peer};
+      break;
+    case Sends::kSignals:
+      for (const BoundSignal& signal : step.bound->signals)
+        if (!signal.send.tryAcquire(0, /*lands=*/false, /*value=*/nullptr)) return {Kind::kRoom, signal.peer};
+      break;
+  }
+  return {};
 }
 
 inline const std::byte* HostOperation::lastingValue(const CallStep& step, const std::byte* kept) const {
@@ -412,15 +434,6 @@ inline const std::byte* HostOperation::lastingValue(const CallStep& step, const 
     return nullptr;
   if (step.lasting == Lasting::kKept) return kept;
   return step.lasting == Lasting::kOutput || input_lasts_ ? operands_[0] : nullptr;
-}
-
-// A message without data to each of several peers; for an empty block, passOn() sends it.
-bool HostOperation::trySignal(const CallStep& step, Tag tag) {
-  for (const SendEnd& end : step.bound->signals)
-    if (!end.tryAcquire(0, /*lands=*/false, /*value=*/nullptr)) return false;
-  publishOutputs();
-  for (const SendEnd& end : step.bound->signals) end.post({}, 0, tag);
-  return true;
 }
 
 // A rank that this rank signals must see the stores into its output.
@@ -508,7 +521,7 @@ bool HostOperation::copy(const CallStep& step, Slice slice) {
 inline void HostOperation::foldTo(const CallStep& step, std::span<std::byte* const> places, size_t near,
                                   size_t count) {
   FoldArguments arguments;
-  arguments.sources = operands_.data();
+  arguments.sources = operands_.get();
   arguments.is_input = step.bound->is_input.get();
   arguments.source_count = static_cast<int>(step.sources.size());
   arguments.destinations = places.data();
@@ -525,12 +538,20 @@ inline void HostOperation::foldTo(const CallStep& step, std::span<std::byte* con
 inline void HostOperation::passOn(const CallStep& step, const Slice& slice) {
   if (step.sends != Sends::kNothing) {
     publishOutputs();
-    step.send.post(slice.sent, slice.bytes, slice.tag);
+    post(step, slice);
   }
   if (step.keeps == Keeps::kInQueue) step.bound->keep_queue->push();
   for (const BoundSource& source : step.sources) {
     if (source.receiver) source.receiver->release();
     if (source.queue) source.queue->pop();
+  }
+}
+
+[[gnu::always_inline]] inline void HostOperation::post(const CallStep& step, const Slice& slice) const {
+  if (step.sends != Sends::kSignals) [[likely]] {
+    step.send.post(slice.sent, slice.bytes, slice.tag);
+  } else {
+    for (const BoundSignal& signal : step.bound->signals) signal.send.post({}, 0, slice.tag);
   }
 }
 
@@ -544,27 +565,16 @@ uint64_t HostOperation::memoryBytes() const {
   return bytes;
 }
 
-// Must not change anything.
-HostOperation::LaneObstacle HostOperation::obstacleOf(const LaneState& lane) const {
-  using Kind = LaneObstacle::Kind;
-  if (!waitIsOver(lane)) return {Kind::kLane};
-  const CallStep& step = *lane.step;
-  const BoundStep& bound = *step.bound;
-  for (const BoundSource& source : bound.sources) {
-    if (source.receiver && !source.receiver->tryPeek())
-      return {source.kind == Source::Kind::kSignal ? Kind::kSignal : Kind::kData, source.peer};
-    if (source.queue && source.queue->empty()) return {Kind::kValue};
-  }
-  if (step.keeps == Keeps::kInQueue && bound.keep_queue->full()) return {Kind::kQueue};
-  if (step.sends != Sends::kNothing && !bound.send.tryAcquire(0, step.sends == Sends::kToLanding, nullptr))
-    return {Kind::kRoom, bound.send_peer};
-  return {};
+HostOperation::SliceObstacle HostOperation::obstacleTo(const LaneState& lane) const {
+  if (lane.slice >= lane.step->slices) return {};
+  Slice slice = sliceOf(lane);
+  return prepare(lane, slice);
 }
 
 PeerWaits HostOperation::waits() const {
   PeerWaits found;
   for (const LaneState& lane : lanes_)
-    if (!lane.finished()) found.add(obstacleOf(lane).wait());
+    if (!lane.finished()) found.add(obstacleTo(lane).wait());
   plan_.addUnflushed(found);
   return found;
 }

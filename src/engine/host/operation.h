@@ -6,6 +6,7 @@
 // there.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,7 +54,7 @@ class HostOperation final : public Driven, public LaneSteps {
  private:
   // What a step does with a slice.
   enum class Mode : uint8_t {
-    kSignal,     // messages without data: signals, or a block of which the peer may not know that it is empty
+    kSignal,     // moves no data: signals, or a block of which the peer may not know that it is empty
     kMove,       // one value, unchanged
     kFold,       // several values, or one that is scaled
     kMoveToAll,  // as kMove, into the outputs of all ranks
@@ -62,8 +63,8 @@ class HostOperation final : public Driven, public LaneSteps {
   };
   // Where a step keeps the value; in the output of each rank, if it writes all outputs.
   enum class Keeps : uint8_t { kNowhere, kInQueue, kInOutput, kPastCaches };
-  // Where a step writes the data it sends; see SendEnd::tryAcquire().
-  enum class Sends : uint8_t { kNothing, kToSlot, kToLanding };
+  // Where a step writes the data it sends, see SendEnd::tryAcquire(); or it sends its signals.
+  enum class Sends : uint8_t { kNothing, kToSlot, kToLanding, kSignals };
   // Which of the caller's buffers has the value that a step sends, and keeps it as long as the call runs.
   enum class Lasting : uint8_t { kNone, kKept, kInput, kOutput };
   // A step as a call runs it: everything is decided and looked up for all its slices, and blocks no longer repeat it, since the
@@ -154,17 +155,30 @@ class HostOperation final : public Driven, public LaneSteps {
   template <typename End>
   bool hasLandings(const End* landings) const;
 
+  // What is in the way of a lane's next slice.
+  struct SliceObstacle {
+    enum class Kind : uint8_t { kNothing, kLane, kSignal, kData, kOtherData, kValue, kQueue, kRoom };
+    Kind kind = Kind::kNothing;
+    int32_t peer = -1;                    // the rank to blame; -1: none
+    const BoundSource* source = nullptr;  // kOtherData: of the message
+    explicit operator bool() const { return kind != Kind::kNothing; }
+    PeerWait wait() const { return {.peer = peer, .for_room = kind == Kind::kRoom}; }
+    std::string text(int32_t wait_lane) const;
+  };
+
   bool advanceLane(LaneState& lane);
   void tellLandings(LaneState& lane);
   bool tellLanding(LandingReceiver& receiver, const Arrival& arrival, int64_t begin) const;
   // Runs the lane's next slice if its inputs are there, and advances the lane.
   bool trySlice(LaneState& lane);
+  // These decide whether a slice can be moved: they find its operands and its room, or the obstacle. They change only operands_.
+  SliceObstacle prepare(const LaneState& lane, Slice& slice) const;
   bool waitIsOver(const LaneState& lane) const;
   Slice sliceOf(const LaneState& lane) const;
-  bool gatherOperands(const LaneState& lane, const Slice& slice);
-  bool findRoom(const CallStep& step, Slice& slice) const;
+  SliceObstacle gatherOperands(const CallStep& step, const Slice& slice) const;
+  SliceObstacle findRoom(const CallStep& step, Slice& slice) const;
   const std::byte* lastingValue(const CallStep& step, const std::byte* kept) const;
-  bool trySignal(const CallStep& step, Tag tag);
+  SliceObstacle obstacleTo(const LaneState& lane) const;
   void move(const CallStep& step, const Slice& slice);
   void fold(const CallStep& step, const Slice& slice);
   // These three take a copy of the slice, so that trySlice() keeps its own in registers.
@@ -176,19 +190,11 @@ class HostOperation final : public Driven, public LaneSteps {
   void foldTo(const CallStep& step, std::span<std::byte* const> places, size_t near, size_t count);
   void publishOutputs() const;
   void passOn(const CallStep& step, const Slice& slice);
+  void post(const CallStep& step, const Slice& slice) const;
   void nextSlice(LaneState& lane);
-  void rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message, size_t bytes);
+  void rejectMessage(const LaneState& lane, const BoundSource& source, size_t bytes);
   // Identifies a message to the peer: equal at both ends exactly if they agree on the operation.
   Tag tagOf(const LaneState& lane) const { return digest_ ^ lane.step->tag ^ static_cast<Tag>(lane.slice); }
-  // The obstacle of a lane's next slice, and the rank to blame; -1: none.
-  struct LaneObstacle {
-    enum class Kind : uint8_t { kNothing, kLane, kSignal, kData, kValue, kQueue, kRoom };
-    Kind kind = Kind::kNothing;
-    int32_t peer = -1;
-    PeerWait wait() const { return {.peer = peer, .for_room = kind == Kind::kRoom}; }
-    std::string text(int32_t wait_lane) const;
-  };
-  LaneObstacle obstacleOf(const LaneState& lane) const;
 
   Plan& plan_;
   const int32_t* rank_of_position_;
@@ -207,12 +213,12 @@ class HostOperation final : public Driven, public LaneSteps {
   Status status_;
   std::vector<LaneState> lanes_;
   size_t lanes_running_ = 0;
-  std::vector<const std::byte*> operands_;  // of the slice being tried
-  std::vector<std::byte*> outputs_;         // where that slice is to be stored, for all positions
-  std::vector<bool> read_again_;            // [chunk]: a step of this rank reads it from the output
-  std::vector<bool> kept_again_;            // [chunk]: another step of this rank keeps it in the output
-  size_t input_end_ = 0;                    // bytes of the input that steps read
-  size_t output_end_ = 0;                   // bytes of the output that steps write
+  std::unique_ptr<const std::byte*[]> operands_;  // of the slice that prepare() last looked at
+  std::vector<std::byte*> outputs_;               // where that slice is to be stored, for all positions
+  std::vector<bool> read_again_;                  // [chunk]: a step of this rank reads it from the output
+  std::vector<bool> kept_again_;                  // [chunk]: another step of this rank keeps it in the output
+  size_t input_end_ = 0;                          // bytes of the input that steps read
+  size_t output_end_ = 0;                         // bytes of the output that steps write
   bool input_lasts_ = false;
   InPlace in_place_ = InPlace::kNothing;
   Roaming roaming_ = Roaming::kAsBefore;

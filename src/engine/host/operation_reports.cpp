@@ -5,9 +5,9 @@
 
 namespace horing {
 
-void HostOperation::rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message,
-                                  size_t bytes) {
+void HostOperation::rejectMessage(const LaneState& lane, const BoundSource& source, size_t bytes) {
   if (!status_.ok()) return;
+  const Message& message = *source.receiver->tryPeek();
   const Collective collective = plan_.schedule().collective;
   const std::string op = isReduction(collective) ? std::string(", ") + redOpName(call_.op) : "";
   const std::string what = message.bytes == bytes
@@ -32,7 +32,7 @@ Obstacle HostOperation::obstacle() const {
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const LaneState& lane = lanes_[l];
     if (lane.finished()) continue;
-    const LaneObstacle obstacle = obstacleOf(lane);
+    const SliceObstacle obstacle = obstacleTo(lane);
     const int32_t peer = obstacle.peer;
     found.text +=
         formatString("%slane %zu step %d of %d slice %lld of %lld: %s", found.text.empty() ? "" : "; ", l,
@@ -45,7 +45,7 @@ Obstacle HostOperation::obstacle() const {
   return found;
 }
 
-std::string HostOperation::LaneObstacle::text(int32_t wait_lane) const {
+std::string HostOperation::SliceObstacle::text(int32_t wait_lane) const {
   switch (kind) {
     case Kind::kNothing:
       break;
@@ -55,6 +55,8 @@ std::string HostOperation::LaneObstacle::text(int32_t wait_lane) const {
       return formatString("waits for a signal from rank %d", peer);
     case Kind::kData:
       return formatString("waits for data from rank %d", peer);
+    case Kind::kOtherData:
+      return formatString("got data of another operation from rank %d", peer);
     case Kind::kValue:
       return "waits for another lane's value";
     case Kind::kQueue:

@@ -79,10 +79,10 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
     addOnce(shared_, bound.send.shared);
   }
   for (const int32_t peer : step.signal_to) {
-    const SendEnd& end =
-        bound.signals.emplace_back(connections.sender(peer, channelOf(schedule_, lane, peer, sendPeers)));
+    const SendEnd end(connections.sender(peer, channelOf(schedule_, lane, peer, sendPeers)));
+    const int32_t rank = bound.signals.emplace_back(BoundSignal{end, connections.rankOf(peer)}).peer;
     addOnce(senders_, end.sender);
-    sender_ranks_.resize(senders_.size(), connections.rankOf(peer));
+    sender_ranks_.resize(senders_.size(), rank);
     signals_[static_cast<size_t>(peer)] = end.shared;
     addOnce(shared_, signals_[static_cast<size_t>(peer)]);
   }

@@ -75,6 +75,11 @@ struct BoundSource {
   int32_t position = -1;                // kPeerIn
 };
 
+struct BoundSignal {
+  SendEnd send;
+  int32_t peer;  // rank, for messages
+};
+
 struct BoundStep {
   std::vector<BoundSource> sources;
   std::unique_ptr<bool[]> is_input;  // one per source, see FoldArguments
@@ -82,7 +87,7 @@ struct BoundStep {
   ScratchQueue* keep_queue = nullptr;
   SendEnd send;
   int32_t send_peer = -1;  // rank, for messages
-  std::vector<SendEnd> signals;
+  std::vector<BoundSignal> signals;
 };
 
 // Gives the connections of this rank; positions are those of the schedule. A link has kLinkChannels channels, and the lanes that
