@@ -196,10 +196,8 @@ Status Communicator::runPlanned(const Selection& selection, const Call& call, co
 }
 
 Status Communicator::driveToEnd(const PlannedOperation& planned, Deadline deadline) {
-  return progress_->drive({.operation = *planned.operation,
-                           .transports = planned.transports,
-                           .deadline = deadline,
-                           .lanes = planned.operation.get()});
+  return progress_->drive(
+      {.operation = *planned.operation, .transports = planned.transports, .deadline = deadline});
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine,

@@ -25,6 +25,7 @@ class StepsAtPolls final : public Driven, public LaneSteps {
   std::string name() const override { return "two steps"; }
   Obstacle obstacle() const override { return {{}, "waits for a poll"}; }
   PeerWaits waits() const override { return {}; }
+  const LaneSteps* laneSteps() const override { return this; }
   Pause pause() const override { return Pause::kBriefly; }
   Covers covers() const override { return Covers::kAllMessages; }
   bool tellsOthers() const override { return false; }
@@ -65,8 +66,8 @@ class ProgressTest : public testing_comm::GuardedTest {
 // A rank that does not spin polls twice in each round: at first, and again before it sleeps.
 TEST_F(ProgressTest, ShowsStepsThatEndInTheLastPollBeforeSleep) {
   StepsAtPolls operation({2, 5});
-  const Status status = progress_.drive(
-      {.operation = operation, .deadline = Deadline::after(clock_, 20'000), .lanes = &operation});
+  const Status status =
+      progress_.drive({.operation = operation, .deadline = Deadline::after(clock_, 20'000)});
   EXPECT_TRUE(status.ok()) << status.toString();
   const std::string timeline = timeline_.toJson();
   for (const char* part : {"\"step 0\"", "\"step 1\"", "\"asleep\""})

@@ -23,6 +23,7 @@ class LinksComingUp final : public Driven {
   Obstacle obstacle() const override {
     return {connector_.missing(links_), "connects to " + connector_.describeMissing(links_)};
   }
+  const LaneSteps* laneSteps() const override { return nullptr; }
   // The statistics count waits for data only.
   PeerWaits waits() const override { return {}; }
   Pause pause() const override { return Pause::kBriefly; }

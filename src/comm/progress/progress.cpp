@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/no_memory.h"
-#include "comm/progress/service.h"
 
 namespace horing {
 
@@ -19,6 +18,9 @@ constexpr int kLongestBlockMs = 50;
 constexpr int kBriefBlockMs = 2;
 // Nothing announces either that a device has copied.
 constexpr std::chrono::microseconds kCopyNap{20};
+// What a rank does for others between its calls: rounds without puts, and how long puts may prolong it. A call that begins meanwhile waits.
+constexpr int kServiceRounds = 16;
+constexpr int64_t kLongestServiceNs = 1'000'000;
 constexpr int64_t kNeverMs = INT64_MAX / 4'000'000;
 
 }  // namespace
@@ -34,11 +36,11 @@ Status Progress::drive(const Drive& drive) {
   Watchdog& watchdog = parts_.guard.watchdog();
   uint32_t rounds_to_look = 0;
   int64_t next_look_ns = 0;  // nothing to look for before the clock has been looked at
-  if (parts_.timeline) parts_.timeline->lanesBegin(drive.lanes);
+  if (parts_.timeline) parts_.timeline->lanesBegin(operation.laneSteps());
   waiter_.progressed();
   for (;;) {
     // First, so that what can be sent is on its way when the transports are driven.
-    bool progressed = poll(drive);
+    bool progressed = poll(operation);
     if (operation.done()) return {};
     if (const Status& own = operation.status(); !own.ok()) [[unlikely]]
       return watchdog.failed(
@@ -46,8 +48,7 @@ Status Progress::drive(const Drive& drive) {
     uint32_t transports = drive.transports;
     if (background_.mayHaveAny()) [[unlikely]] {
       progressed = background_.poll(operation.covers()) || progressed;
-      // What failed between calls ends the next one; until then, peers still need the links.
-      if (drive.waits) HORING_TRY(background_.status());
+      HORING_TRY(background_.status());
       transports |= background_.transports();
     }
     if (Status moved = parts_.connector.progress(transports); !moved.ok()) [[unlikely]] {
@@ -71,7 +72,7 @@ Status Progress::drive(const Drive& drive) {
       HORING_TRY(checkOnIt(drive, now_ns));
       next_look_ns = now_ns + kLookAroundNs;
     }
-    if (progressed || !drive.waits || waiter_.idle(now_ns) == Waiter::Step::kAgain) continue;
+    if (progressed || waiter_.idle(now_ns) == Waiter::Step::kAgain) continue;
     const Pause pause = operation.pause();
     if (pause == Pause::kForCopies) {
       std::this_thread::sleep_for(kCopyNap);
@@ -83,9 +84,9 @@ Status Progress::drive(const Drive& drive) {
   }
 }
 
-bool Progress::poll(const Drive& drive) {
-  const bool progressed = drive.operation.poll();
-  if (progressed && parts_.timeline) parts_.timeline->lanesWentOn(drive.lanes);
+bool Progress::poll(Driven& operation) {
+  const bool progressed = operation.poll();
+  if (progressed && parts_.timeline) parts_.timeline->lanesWentOn(operation.laneSteps());
   return progressed;
 }
 
@@ -166,7 +167,7 @@ Status Progress::sleep(const Drive& drive, int timeout_ms) {
   const uint32_t all = connector.allTransports();
   connector.beginWait(all);
   Status status = connector.progress(all);
-  const bool progressed = status.ok() && poll(drive);
+  const bool progressed = status.ok() && poll(operation);
   const bool is_idle =
       status.ok() && !progressed && !operation.done() && !background_.poll(operation.covers());
   if (is_idle) {
@@ -192,17 +193,21 @@ Status Progress::lookAround() {
 bool Progress::driveForOthers() {
   Connector& connector = parts_.connector;
   const uint32_t all = connector.allTransports();
+  const int64_t end_ns = parts_.clock.nowNs() + kLongestServiceNs;
+  bool took_puts = false;
   connector.beginWait(all);
-  ServiceForOthers service(background_, parts_.clock);
-  // A failed link reports its error to the next call; so does a lack of memory.
-  [[maybe_unused]] const Status moved = withoutExceptions([&] {
-    return drive({.operation = service,
-                  .transports = all,
-                  .deadline = Deadline::after(parts_.clock, kNeverMs),
-                  .waits = false});
+  // What fails here, also for lack of memory, ends the next call: until then, peers still need the links.
+  [[maybe_unused]] const Status moved = withoutExceptions([&]() -> Status {
+    for (int rounds_left = kServiceRounds; rounds_left > 0; --rounds_left) {
+      HORING_TRY(connector.progress(all));
+      if (!background_.poll(Covers::kNone)) continue;
+      took_puts = true;
+      if (parts_.clock.nowNs() < end_ns) rounds_left = kServiceRounds + 1;
+    }
+    return {};
   });
   connector.endWait(all);
-  return service.tookPuts();
+  return took_puts;
 }
 
 }  // namespace horing

@@ -19,8 +19,6 @@ struct Drive {
   Driven& operation;
   uint32_t transports = 0;  // bits, see Connector
   Deadline deadline;
-  const LaneSteps* lanes = nullptr;  // for the timeline; null: it has none
-  bool waits = true;                 // false: when nothing can be done it is polled again at once
 };
 
 // One thread at a time: the one inside the communicator.
@@ -45,7 +43,8 @@ class Progress {
   // As Guard::news().
   Status lookAround();
   // Between calls no thread drives the transports, so lost messages are not sent again and broken connections are not
-  // re-established, nor are puts taken. A rank that is asked because other ranks wait does that here. True: puts were arriving.
+  // re-established, nor are puts taken. A rank that is asked because other ranks wait does that here, for about 1 ms at most. True: puts
+  // were arriving.
   bool driveForOthers();
 
   // When drive() last looked at the clock.
@@ -60,7 +59,7 @@ class Progress {
   Obstacle obstacleOf(const Driven& operation, int64_t now_ns);
   Status overdue(const Driven& operation);
   // As Driven::poll(), shown in the timeline.
-  bool poll(const Drive& drive);
+  bool poll(Driven& operation);
   Status sleep(const Drive& drive, int timeout_ms);
 
   const Parts parts_;

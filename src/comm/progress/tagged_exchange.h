@@ -39,6 +39,7 @@ class TaggedExchange final : public Driven {
   std::string name() const override { return "a message with a tag, a put or a wait"; }
   Obstacle obstacle() const override { return parts_.messages.obstacle(); }
   PeerWaits waits() const override { return parts_.messages.waits(); }
+  const LaneSteps* laneSteps() const override { return nullptr; }
   // Also while it waits for a call's turn, which no event announces.
   Pause pause() const override {
     const bool is_brief = source_.waitsForTurn() || !parts_.connector.established(links_);

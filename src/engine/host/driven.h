@@ -31,6 +31,15 @@ enum class Covers : uint8_t {
 // For operations whose rounds are short.
 inline constexpr uint32_t kRoundsPerLook = 1024;
 
+// The lanes of an operation, for a timeline.
+class LaneSteps {
+ public:
+  virtual ~LaneSteps() = default;
+  virtual size_t laneCount() const = 0;
+  // The current step of a lane; -1: the lane is finished.
+  virtual int32_t laneStep(size_t lane) const = 0;
+};
+
 // Poll-driven and resumable: never blocks, allocates, locks or reads a clock between its begin() and done(), except inside a
 // driver's copies (memory_copier.h). One thread at a time.
 class Driven {
@@ -51,21 +60,14 @@ class Driven {
   virtual Obstacle obstacle() const = 0;
   // The ranks that the operation waits for, for statistics: allocates nothing.
   virtual PeerWaits waits() const = 0;
+  // Null: it has no lanes.
+  virtual const LaneSteps* laneSteps() const = 0;
   virtual Pause pause() const = 0;
   virtual Covers covers() const = 0;
   // Whether a wait of this operation is reported to the rendezvous, which finds circular waits.
   virtual bool tellsOthers() const = 0;
   // How many rounds may pass, even with progress, before the loop reads the clock and checks for an abort.
   virtual uint32_t roundsPerLook() const = 0;
-};
-
-// The lanes of an operation, for a timeline.
-class LaneSteps {
- public:
-  virtual ~LaneSteps() = default;
-  virtual size_t laneCount() const = 0;
-  // The current step of a lane; -1: the lane is finished.
-  virtual int32_t laneStep(size_t lane) const = 0;
 };
 
 }  // namespace horing

@@ -36,6 +36,7 @@ class HostOperation final : public Driven, public LaneSteps {
   std::string name() const override { return "collective #" + std::to_string(sequence_); }
   Obstacle obstacle() const override;
   PeerWaits waits() const override;
+  const LaneSteps* laneSteps() const override { return this; }
   Pause pause() const override { return Pause::kUntilRung; }
   Covers covers() const override { return Covers::kNone; }
   bool tellsOthers() const override { return true; }

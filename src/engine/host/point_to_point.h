@@ -76,6 +76,7 @@ class PointToPoint final : public Driven {
   // Its text: "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
   Obstacle obstacle() const override;
   PeerWaits waits() const override;
+  const LaneSteps* laneSteps() const override { return nullptr; }
   Pause pause() const override;
   Covers covers() const override { return listens_ ? Covers::kArrivals : Covers::kNone; }
   bool tellsOthers() const override { return true; }
