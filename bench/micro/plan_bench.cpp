@@ -30,7 +30,6 @@ class NowhereTransport final : public Transport {
   int waitFd() const override { return -1; }
   void endWait() override {}
   uint64_t memoryBytes() const override { return 0; }
-  bool takesSlots() const override { return false; }
   RegionAccess* regions() override { return nullptr; }
 
  private:

@@ -150,8 +150,6 @@ class Transport {
   virtual int waitFd() const = 0;
   virtual void endWait() = 0;
   virtual uint64_t memoryBytes() const = 0;
-  // Whether connections have CallersSlotsSender and CallersSlotsReceiver. The same on every rank.
-  virtual bool takesSlots() const = 0;
 
   virtual RegionAccess* regions() = 0;
 };

@@ -25,7 +25,6 @@ class NotingTransport final : public Transport, public RegionAccess {
   int waitFd() const override { return -1; }
   void endWait() override {}
   uint64_t memoryBytes() const override { return 0; }
-  bool takesSlots() const override { return false; }
   RegionAccess* regions() override { return this; }
 
   bool usesLentMemory() const override { return uses_lent_memory_; }

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "base/no_memory.h"
+#include "comm/links/link_shape.h"
 #include "engine/cuda/device.h"
 
 namespace horing {
@@ -25,7 +26,7 @@ Connector makeConnector(GpuProxyOptions& options) {
   // First, since arguments are evaluated in any order.
   std::vector<LinkShape> shapes(options.transports.size(), options.shape);
   for (size_t t = 0; t < shapes.size(); ++t)
-    if (options.transports[t]->takesSlots()) shapes[t].slots = options.queue_slots;
+    if (isBetweenNodes(options.transports[t]->name())) shapes[t].slots = options.queue_slots;
   return {options.rank, std::move(shapes), std::move(options.transports)};
 }
 

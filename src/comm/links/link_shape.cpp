@@ -6,12 +6,16 @@
 
 namespace horing {
 
+bool isBetweenNodes(std::string_view transport) {
+  return transport == "socket" || transport == "verbs";
+}
+
 LinkShape linkShapeOf(const Config& config, std::string_view transport, int ranks) {
   LinkShape shape;
   shape.channels = kLinkChannels;
   shape.slots = static_cast<uint32_t>(config.slots);
   shape.slot_bytes = static_cast<uint32_t>((config.slice_bytes + 63) / 64 * 64);
-  if (transport != "socket" && transport != "verbs") {
+  if (!isBetweenNodes(transport)) {
     const uint64_t row_bytes =
         uint64_t{kLinkChannels} * shape.slot_bytes * static_cast<uint64_t>(std::max(ranks - 1, 1));
     shape.room =

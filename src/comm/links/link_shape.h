@@ -8,6 +8,10 @@
 
 namespace horing {
 
+// Whether the transport with this name joins ranks of different nodes: its messages take a network, and its connections use callers' slots
+// (transport/callers_slots.h). The others have slots in memory that both ranks access.
+bool isBetweenNodes(std::string_view transport);
+
 // Channels, slots and slot size of a link over this transport in a communicator of `ranks` ranks; between nodes there are slotsBetween().
 // In shared memory a link reserves room for more slots than are used at first, within kRoomBytes for the links to all other ranks.
 LinkShape linkShapeOf(const Config& config, std::string_view transport, int ranks);

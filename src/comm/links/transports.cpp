@@ -85,7 +85,6 @@ class AbsentTransport final : public Transport {
   int waitFd() const override { return -1; }
   void endWait() override {}
   uint64_t memoryBytes() const override { return sizeof *this; }
-  bool takesSlots() const override { return false; }
   RegionAccess* regions() override { return nullptr; }
 
  private:

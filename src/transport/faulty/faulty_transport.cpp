@@ -33,7 +33,6 @@ class FaultyTransport final : public Transport {
   int waitFd() const override;
   void endWait() override { inner_->endWait(); }
   uint64_t memoryBytes() const override { return inner_->memoryBytes(); }
-  bool takesSlots() const override { return inner_->takesSlots(); }
   RegionAccess* regions() override { return inner_->regions(); }
 
  private:

@@ -42,7 +42,6 @@ class LoopbackTransport final : public Transport {
   int waitFd() const override { return bell_.fd(); }
   void endWait() override { bell_.endWait(); }
   uint64_t memoryBytes() const override;
-  bool takesSlots() const override { return false; }
   RegionAccess* regions() override { return nullptr; }
 
  private:

@@ -74,7 +74,6 @@ class ShmTransport final : public Transport {
     if (bell_fd_ >= 0) share_.bell().endWait(&page().bell);
   }
   uint64_t memoryBytes() const override;
-  bool takesSlots() const override { return false; }
   RegionAccess* regions() override { return nullptr; }
 
  private:

@@ -97,7 +97,6 @@ class SocketTransport final : public Transport, private RegionAccess {
   int waitFd() const override { return poller_.fd(); }
   void endWait() override { waiting_ = false; }
   uint64_t memoryBytes() const override;
-  bool takesSlots() const override { return true; }
   RegionAccess* regions() override { return this; }
 
  private:

@@ -67,7 +67,6 @@ class VerbsTransport final : public Transport, private RegionAccess {
   int waitFd() const override { return epoll_.get(); }
   void endWait() override;
   uint64_t memoryBytes() const override;
-  bool takesSlots() const override { return true; }
   RegionAccess* regions() override { return this; }
 
  private:

@@ -45,7 +45,6 @@ class CountingTransport final : public Transport {
   int waitFd() const override { return inner_->waitFd(); }
   void endWait() override { inner_->endWait(); }
   uint64_t memoryBytes() const override { return inner_->memoryBytes(); }
-  bool takesSlots() const override { return inner_->takesSlots(); }
   RegionAccess* regions() override { return inner_->regions(); }
 
  private:
