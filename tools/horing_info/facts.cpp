@@ -17,7 +17,7 @@ std::vector<Variable> readVariables() {
     const char* value = std::getenv(known.name);
     const bool is_set = value && *value;
     variables.push_back({known.name, known.kind, known.allowed, known.fallback, known.help,
-                         is_set ? value : known.fallback, is_set});
+                         is_set ? value : known.fallback, is_set, known.sharing == Sharing::kShared});
   }
   return variables;
 }

@@ -17,6 +17,7 @@ struct Variable {
   std::string help;
   std::string value;  // in effect
   bool is_set = false;
+  bool is_shared = false;  // must be the same on all ranks of a communicator
 };
 
 // The result of using a transport between ranks that are threads of this process.

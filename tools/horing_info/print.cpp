@@ -60,7 +60,7 @@ std::string variableText(const Variable& v, size_t width) {
   std::string text = formatString("  %-*s%s%s\n", static_cast<int>(width), v.name.c_str(),
                                   v.value.empty() ? "(empty)" : v.value.c_str(),
                                   v.is_set ? "   <- from the environment" : "");
-  text += "      " + v.help + "\n";
+  text += "      " + v.help + (v.is_shared ? " The same on all ranks.\n" : "\n");
   if (!v.allowed.empty())
     text += "      " + v.allowed +
             (v.is_set ? ", default " + (v.fallback.empty() ? "(empty)" : v.fallback) : "") + "\n";
@@ -96,6 +96,7 @@ Json variablesJson(const std::vector<Variable>& variables) {
                    {"default", v.fallback},
                    {"kind", v.kind},
                    {"allowed", v.allowed},
+                   {"same_on_all_ranks", v.is_shared},
                    {"help", v.help}});
   return all;
 }

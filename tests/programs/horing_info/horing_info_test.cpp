@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "../../rdma_machine.h"
 #include "../../temporary_folder.h"
@@ -45,7 +47,10 @@ TEST(HoringInfo, ListsEveryVariableWithItsValueInEffect) {
   EXPECT_EQ(streams["value"], "3");
   EXPECT_EQ(streams["set"], true);
   EXPECT_EQ(streams["default"], "1");
-  EXPECT_EQ(named(json["variables"], "HORING_SLICE_BYTES")["set"], false);
+  EXPECT_EQ(streams["same_on_all_ranks"], false);
+  const Json slice = named(json["variables"], "HORING_SLICE_BYTES");
+  EXPECT_EQ(slice["set"], false);
+  EXPECT_EQ(slice["same_on_all_ranks"], true);
   EXPECT_GE(json["machine"]["usable_units"], 1);
   EXPECT_TRUE(json["transports"].empty());
   EXPECT_TRUE(json["environment_error"].is_null());
@@ -125,8 +130,14 @@ TEST(HoringInfo, IsReadableForPeople) {
   const Outcome outcome = runInfo({"--ranks", "0"});
   ASSERT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.output.find("horing 0.1.0"), 0u);
-  for (const ConfigVariable& variable : configVariables())
-    EXPECT_EQ(outcome.output.find(variable.help) == std::string::npos, variable.for_tests) << variable.name;
+  for (const ConfigVariable& variable : configVariables()) {
+    const size_t at = outcome.output.find(variable.help);
+    EXPECT_EQ(at == std::string::npos, variable.for_tests) << variable.name;
+    if (variable.for_tests) continue;
+    const std::string_view rest = std::string_view(outcome.output).substr(at + std::strlen(variable.help));
+    EXPECT_EQ(rest.starts_with(" The same on all ranks.\n"), variable.sharing == Sharing::kShared)
+        << variable.name;
+  }
   EXPECT_NE(outcome.output.find("HORING_IB_QPS_PER_CONNECTION  "), std::string::npos) << "run into its value";
 }
 
