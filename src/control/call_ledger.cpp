@@ -235,14 +235,14 @@ CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attend
   if (verdict.reason.empty()) {
     const std::vector<int> ends = endOfWaiting(one.reports);
     verdict.rank = ends.size() == 1 ? ends[0] : -1;
-    verdict.reason = formatString("all ranks called %s, and it did not complete%s%s", call.c_str(),
-                                  ends.empty() ? "" : "; all wait in the end for ",
-                                  ends.empty() ? "" : ranksText(ends).c_str());
-    verdict.reason += " (" + obstaclesText(one.reports) + ")";
-  }
-  if (!waiting.empty())
+    verdict.reason =
+        formatString("all ranks called %s, and it did not complete within %u ms (HORING_TIMEOUT_MS)%s%s: %s",
+                     call.c_str(), one.overdue_ms, ends.empty() ? "" : "; all wait in the end for ",
+                     ends.empty() ? "" : ranksText(ends).c_str(), obstaclesText(one.reports).c_str());
+  } else if (!waiting.empty()) {
     verdict.reason += formatString("; %s %s waited for %u ms (HORING_TIMEOUT_MS)", ranksText(waiting).c_str(),
                                    waiting.size() == 1 ? "has" : "have", one.overdue_ms);
+  }
   return verdict;
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kAttemptMs = 2000;      // before the next address is tried
 constexpr int64_t kOnlyAttemptMs = 5000;  // when there is no other address
-// Until a machine answers: a short time at first, since some of several addresses may lead nowhere, then longer.
+// Until a machine answers: a short time at first, since some of several addresses may not be reachable, then longer.
 constexpr int64_t kFirstAnswerMs = 250;
 constexpr int kFirstPauseMs = 10;
 constexpr int kLongestPauseMs = 500;
@@ -29,7 +29,8 @@ constexpr int64_t kStrangerPatienceMs = 20'000;
 // An unreachable machine is reported long before the deadline.
 constexpr int64_t kSilenceReportedMs = 8000;
 constexpr const char* kAdvice =
-    "a firewall, or an interface that leads nowhere? HORING_SOCKET_IFNAME chooses the interfaces";
+    "a firewall, or an interface that does not reach that machine? HORING_SOCKET_IFNAME chooses the "
+    "interfaces";
 
 Status abortedStatus() {
   return makeStatus(Code::kInvalidUsage, "the communicator was aborted while it was set up");
@@ -55,19 +56,25 @@ Status isOver(const UniqueIdParts& parts) {
       addressList(parts).c_str());
 }
 
-Status limitReached(const UniqueIdParts& parts, const WaitLimit& limit, const Status& last) {
+// `last`: the error of the last attempt; ok: there was none.
+Status limitReached(const UniqueIdParts& parts, const WaitLimit& limit, const Status& last, Attempt how) {
   if (limit.aborted()) return abortedStatus();
   const std::string where = addressList(parts);
   if (isRefusal(last))
     return makeStatus(Code::kRemoteError,
                       "the rendezvous at %s: %s. Use one unique ID, and one version of horing, on all ranks",
                       where.c_str(), last.message().c_str());
+  std::string_view why = last.ok() ? "there was no time to try" : std::string_view(last.message());
+  if (why.starts_with(where + ": ")) why.remove_prefix(where.size() + 2);
   return makeStatus(
-      Code::kTimeout,
-      "the rendezvous at %s cannot be reached (%s): is the process that made the unique ID (under a launcher "
-      "rank 0) alive, its communicator not complete without this rank, and no firewall between? "
-      "HORING_SOCKET_IFNAME chooses the interface",
-      where.c_str(), last.ok() ? "not tried" : last.message().c_str());
+      Code::kTimeout, "the rendezvous at %s cannot be reached: %.*s. %s", where.c_str(),
+      static_cast<int>(why.size()), why.data(),
+      how == Attempt::kNobodyListens
+          ? "Nothing listens there: rank 0 (without a launcher the process that made the unique ID) has not "
+            "begun or has ended, its communicator is complete without this rank, or the address is wrong"
+          : "Is that machine up, the address right, and no firewall between? HORING_SOCKET_IFNAME chooses "
+            "the "
+            "interface");
 }
 
 }  // namespace
@@ -97,7 +104,7 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, con
   const Deadline answered_by = limit.answered_by.value_or(limit.deadline);
   while (::poll(&item, 1, std::min(answered_by.remainingMs(), kAbortCheckMs)) <= 0) {
     if (limit.aborted()) return abortedStatus();
-    if (answered_by.passed()) return makeStatus(Code::kTimeout, "no answer");
+    if (answered_by.passed()) return makeStatus(Code::kTimeout, "%s: no answer", address.text().c_str());
   }
   int error = 0;
   socklen_t size = sizeof error;
@@ -122,6 +129,7 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
   Deadline silent_until = Deadline::after(clock, kSilenceReportedMs);
   bool silence_reported = false;
   Status last;
+  Attempt last_how = Attempt::kFailed;
   std::optional<int64_t> refused_from_ns;
   int64_t answer_ms = roots.size() > 1 ? kFirstAnswerMs : kOnlyAttemptMs;
   Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // restarts unless all refuse
@@ -139,7 +147,10 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
       is_closed = is_closed && how == Attempt::kNobodyListens;
       may_begin = may_begin || (!was_open && how == Attempt::kNobodyListens);
       // A refusal explains more than the silence of the next address.
-      if (!isRefusal(last)) last = connected.status();
+      if (!isRefusal(last)) {
+        last = connected.status();
+        last_how = how;
+      }
     }
     answer_ms = std::min(2 * answer_ms, attempt_ms);
     if (answers) silent_until = Deadline::after(clock, kSilenceReportedMs);
@@ -153,7 +164,7 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
     if (closed_until.passed() && !limit.over()) return isOver(parts);
     ::poll(nullptr, 0, std::min(pause_ms, limit.deadline.remainingMs()));
   }
-  return limitReached(parts, limit, last);
+  return limitReached(parts, limit, last, last_how);
 }
 
 }  // namespace horing

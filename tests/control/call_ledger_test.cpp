@@ -396,7 +396,11 @@ TEST(CallLedger, FollowsTheWaitingToItsEndWhenAllHaveCalled) {
   ranks.report(0, kOverdue, 1000);
   ASSERT_TRUE(ranks.verdict());
   EXPECT_EQ(ranks.verdict()->rank, 2);
-  EXPECT_NE(ranks.reason().find("all wait in the end for rank 2"), std::string::npos) << ranks.reason();
+  EXPECT_EQ(ranks.reason().rfind("all ranks called all_reduce #0, and it did not complete within 1000 ms "
+                                 "(HORING_TIMEOUT_MS); all wait in the end for rank 2: rank 0: lane 0: waits",
+                                 0),
+            0u)
+      << ranks.reason();
 }
 
 TEST(CallLedger, SurvivesReportsThatMakeNoSense) {

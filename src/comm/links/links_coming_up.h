@@ -17,15 +17,13 @@ class LinksComingUp final : public Driven {
   bool done() const override { return connector_.established(links_); }
   const Status& status() const override { return status_; }
   std::optional<uint64_t> sequence() const override { return sequence_; }
-  std::string name() const override {
-    return "connecting (is a firewall between the ranks, or HORING_SOCKET_IFNAME wrong?)";
-  }
+  std::string name() const override { return "setting up links"; }
   Obstacle obstacle() const override {
     return {connector_.missing(links_), "connects to " + connector_.describeMissing(links_)};
   }
-  const LaneSteps* laneSteps() const override { return nullptr; }
   // The statistics count waits for data only.
   PeerWaits waits() const override { return {}; }
+  const LaneSteps* laneSteps() const override { return nullptr; }
   Pause pause() const override { return Pause::kBriefly; }
   Covers covers() const override { return Covers::kNone; }
   bool tellsOthers() const override { return true; }

@@ -142,7 +142,7 @@ Status Progress::overdue(const Driven& operation) {
   const Status own =
       makeStatus(Code::kTimeout,
                  "rank %d: %s did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A rank that is waited "
-                 "for is stopped, or never made this call",
+                 "for is stopped, behind a firewall, or never made this call",
                  parts_.guard.rank(), operation.name().c_str(), static_cast<long long>(timeout_ms),
                  obstacle.text.c_str());
   return parts_.guard.watchdog().overdue(operation.sequence(), obstacle, timeout_ms, own);

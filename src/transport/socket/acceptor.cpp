@@ -44,7 +44,7 @@ void Acceptor::progress() {
   admitAll();
   for (auto it = unproven_.begin(); it != unproven_.end();) {
     const auto& [fd, connection] = *it++;
-    if (connection->stirred) serve(fd);
+    if (connection->has_event) serve(fd);
   }
   // Only after reading what they sent: this rank may have been away, not the peers.
   if (!strangers_.empty()) strangers_.expire(clock_.nowNs(), actions());
@@ -130,7 +130,7 @@ void Acceptor::admit(Fd fd) {
 
 void Acceptor::serve(int fd) {
   Unproven& connection = *unproven_.at(fd);
-  connection.stirred = false;
+  connection.has_event = false;
   const ProofProgress proof = driveProof(fd, connection.handshake);
   if (proof.state == ProofState::kUnderWay) return;
   if (proof.state != ProofState::kProven) return dropUnproven(fd, proof.why.message());

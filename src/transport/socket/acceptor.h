@@ -67,10 +67,10 @@ class Acceptor final : public PollTarget {
   struct Unproven final : PollTarget {
     Unproven(WatchedFd accepted, const HandshakeOptions& options)
         : fd(std::move(accepted)), handshake(options) {}
-    void onEvents(uint32_t) override { stirred = true; }
+    void onEvents(uint32_t) override { has_event = true; }
     WatchedFd fd;
     Handshake handshake;
-    bool stirred = true;
+    bool has_event = true;
   };
 
   StrangerActions actions();

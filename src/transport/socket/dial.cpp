@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kFirstPauseMs = 10;
 constexpr int64_t kLongestPauseMs = 1000;
 // A busy rank accepts nothing: probes must not fill its queue of connections.
-constexpr int64_t kLongestKnockPauseMs = 4000;
+constexpr int64_t kLongestProbePauseMs = 4000;
 constexpr int64_t kNsPerMs = 1'000'000;
 // The kernel would try again only after 1, 3, 7 s; an outage may end sooner.
 constexpr int64_t kFirstAnswerMs = 500;
@@ -43,14 +43,14 @@ Status Dial::progress() {
   if (away || stage_ == Stage::kProving || stage_ == Stage::kAwaitingReady) startPatience();
   looked_ns_ = now_ns;
   if (machineAnswers()) reached_ns_ = now_ns;
-  if (stage_ == Stage::kConnecting && !stirred_ && now_ns >= attempt_until_ns_) {
+  if (stage_ == Stage::kConnecting && !has_event_ && now_ns >= attempt_until_ns_) {
     ++unanswered_;
     refused_from_ns_ = INT64_MAX;
     rest(makeStatus(Code::kTimeout, "no answer"));
     askMachine();
   }
   if (stage_ == Stage::kResting && now_ns >= next_attempt_ns_) HORING_TRY(begin());
-  if (!std::exchange(stirred_, false)) return {};
+  if (!std::exchange(has_event_, false)) return {};
   if (stage_ == Stage::kConnecting) checkConnected();
   if (stage_ == Stage::kProving) prove();
   if (stage_ == Stage::kAwaitingReady) HORING_TRY(awaitReady());
@@ -81,8 +81,8 @@ Status Dial::tryConnect() {
   stage_ = Stage::kConnecting;
   attempt_until_ns_ =
       clock_.nowNs() + std::min(kFirstAnswerMs << std::min(unanswered_, 10), kLongestAnswerMs) * kNsPerMs;
-  obstacle_ = formatString("connecting, attempt %d", attempts_);
-  stirred_ = true;
+  if (attempts_ == 1) obstacle_ = "connecting";  // later, what the attempt before met with says more
+  has_event_ = true;
   return {};
 }
 
@@ -99,7 +99,7 @@ void Dial::setUserTimeout(int timeout_ms) {
 }
 
 void Dial::startPatience() {
-  reached_ns_ = clock_.nowNs();
+  reached_ns_ = unconnected_from_ns_ = clock_.nowNs();
   refused_from_ns_ = INT64_MAX;
 }
 
@@ -109,8 +109,11 @@ WatchedFd Dial::take() {
 }
 
 int64_t Dial::unreachableMs() const {
-  const bool waits = stage_ == Stage::kResting || stage_ == Stage::kConnecting;
-  return waits ? (clock_.nowNs() - reached_ns_) / kNsPerMs : 0;
+  return isConnecting() ? (clock_.nowNs() - reached_ns_) / kNsPerMs : 0;
+}
+
+int64_t Dial::unconnectedMs() const {
+  return isConnecting() ? (clock_.nowNs() - unconnected_from_ns_) / kNsPerMs : 0;
 }
 
 int64_t Dial::silentMs() const {
@@ -121,7 +124,7 @@ int64_t Dial::silentMs() const {
 
 Status Dial::hopeless() const {
   const int64_t now_ns = clock_.nowNs();
-  if (stage_ != Stage::kResting && stage_ != Stage::kConnecting) return {};
+  if (!isConnecting()) return {};
   const bool refused = refused_from_ns_ != INT64_MAX && now_ns - refused_from_ns_ >= kRefusedMs * kNsPerMs;
   const bool unreachable = now_ns - reached_ns_ >= kUnreachableMs * kNsPerMs;
   const bool deaths_are_told = options_.deaths_are_told && options_.deaths_are_told();
@@ -141,8 +144,8 @@ void Dial::rest(const Status& why) {
   hangUp();
   handshake_.reset();
   stage_ = Stage::kResting;
-  const bool knocks = options_.purpose == DialOptions::Purpose::kKnock;
-  pause_ms_ = std::clamp(2 * pause_ms_, kFirstPauseMs, knocks ? kLongestKnockPauseMs : kLongestPauseMs);
+  const bool probes = options_.purpose == DialOptions::Purpose::kProbe;
+  pause_ms_ = std::clamp(2 * pause_ms_, kFirstPauseMs, probes ? kLongestProbePauseMs : kLongestPauseMs);
   next_attempt_ns_ = clock_.nowNs() + pause_ms_ * kNsPerMs;
   obstacle_ = formatString("%s (attempt %d)", why.message().c_str(), attempts_);
 }
@@ -161,7 +164,7 @@ Status Dial::connectFailed(int error) {
 }
 
 // A kernel drops connection attempts when the accept queue of a process is full, but it still answers a datagram to a closed port.
-// So a busy process can be told from a machine that is gone or cut off.
+// A machine that answers has a busy process; one that does not is down or cut off.
 void Dial::askMachine() {
   const SockAddr from = toSockAddr({.address = options_.from, .port = 0}), to = toSockAddr(options_.to);
   question_.reset(::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -187,7 +190,7 @@ void Dial::checkConnected() {
   if (peerEndpoint(fd_.get()).port == 0) return;  // not connected yet
   unanswered_ = 0;
   startPatience();
-  if (options_.purpose == DialOptions::Purpose::kKnock) {
+  if (options_.purpose == DialOptions::Purpose::kProbe) {
     pause_ms_ = std::max(pause_ms_, kLongestPauseMs / 2);
     return rest(makeStatus(Code::kRemoteError, "it listens, but has not connected again yet"));
   }

@@ -18,7 +18,7 @@
 namespace horing::tcp {
 
 struct DialOptions {
-  enum class Purpose : uint8_t { kStream, kKnock };
+  enum class Purpose : uint8_t { kStream, kProbe };
   Purpose purpose = Purpose::kStream;
   Key key;
   ConnectorHello hello;
@@ -35,7 +35,8 @@ class Dial final : public PollTarget {
         clock_(clock),
         next_attempt_ns_(clock.nowNs()),
         looked_ns_(clock.nowNs()),
-        reached_ns_(clock.nowNs()) {}
+        reached_ns_(clock.nowNs()),
+        unconnected_from_ns_(reached_ns_) {}
   ~Dial() override { hangUp(); }
 
   // Continues as far as possible. An error is final: trying again would not help.
@@ -54,16 +55,19 @@ class Dial final : public PollTarget {
   int64_t silentMs() const;
   // How long the machine at the address has not answered at all.
   int64_t unreachableMs() const;
+  // How long there has been no connection, even if the machine answers: its process may be stopped, or a firewall may drop connections.
+  int64_t unconnectedMs() const;
   // Not ok: another process answers there, for example on another machine with that address.
   const Status& misled() const { return misled_; }
   // Why it is not ready yet.
   const std::string& obstacle() const { return obstacle_; }
 
-  void onEvents(uint32_t) override { stirred_ = true; }
+  void onEvents(uint32_t) override { has_event_ = true; }
 
  private:
   enum class Stage : uint8_t { kResting, kConnecting, kProving, kAwaitingReady, kReady, kMisled };
 
+  bool isConnecting() const { return stage_ == Stage::kResting || stage_ == Stage::kConnecting; }
   // Errors of this machine, which are final.
   Status begin();
   Status tryConnect();
@@ -85,18 +89,19 @@ class Dial final : public PollTarget {
   const Clock& clock_;
   WatchedFd fd_;
   Stage stage_ = Stage::kResting;
-  bool stirred_ = false;
+  bool has_event_ = false;
   std::unique_ptr<Handshake> handshake_;
   std::array<std::byte, sizeof(FrameHeader)> reply_;
   size_t reply_bytes_ = 0;
   int64_t next_attempt_ns_;
   int64_t pause_ms_ = 0;
   int attempts_ = 0;
-  int unanswered_ = 0;                   // the latest attempts, in a row
-  int64_t attempt_until_ns_ = 0;         // of the attempt in progress
-  int64_t looked_ns_;                    // the last call of progress()
-  Fd question_;                          // the datagram of askMachine()
-  int64_t reached_ns_;                   // start of the present silence
+  int unanswered_ = 0;            // the latest attempts, in a row
+  int64_t attempt_until_ns_ = 0;  // of the attempt in progress
+  int64_t looked_ns_;             // the last call of progress()
+  Fd question_;                   // the datagram of askMachine()
+  int64_t reached_ns_;            // start of the present silence
+  int64_t unconnected_from_ns_;
   int64_t refused_from_ns_ = INT64_MAX;  // first of the refusals in a row; INT64_MAX: none
   Status misled_;
   std::string obstacle_ = "not tried yet";

@@ -61,15 +61,15 @@ uint64_t SocketLink::memoryBytes() const {
 
 std::string SocketLink::describe() const {
   std::string text = "socket " + options_.stream_names.front();
-  if (used_streams_ > 1) text += formatString(" and %zu more streams", used_streams_ - 1);
+  const bool is_one = used_streams_ == 1;
+  if (!is_one) text += formatString(" and %zu more streams", used_streams_ - 1);
   if (complete() || !status_.ok()) return text;
+  if (!is_one) text += formatString(", %zu of %zu missing", missing_streams_, used_streams_);
   for (size_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i].tcp || streams_[i].obstacle.empty() || !wants(i)) continue;
-    return text + formatString(" (%zu of %zu streams missing; %s: %s)", missing_streams_, used_streams_,
-                               streamName(i).c_str(), streams_[i].obstacle.c_str());
+    return text + (is_one ? "" : ", " + streamName(i)) + ": " + streams_[i].obstacle;
   }
-  return text + formatString(" (%zu of %zu streams missing: rank %d has not connected yet)", missing_streams_,
-                             used_streams_, options_.peer);
+  return text + formatString(": rank %d has not connected yet", options_.peer);
 }
 
 void SocketLink::attach(size_t number, WatchedFd fd, uint32_t attempt) {

@@ -32,7 +32,7 @@ constexpr int64_t kIdleRounds = 1024;
 // An unreachable peer is logged after kSilenceMs, and is an error after this time.
 constexpr int64_t kNoPathMs = 30'000;
 constexpr const char* kPathAdvice =
-    "A firewall, or an interface that leads nowhere? HORING_SOCKET_IFNAME chooses the interfaces";
+    "A firewall, or an interface that does not reach that node? HORING_SOCKET_IFNAME chooses the interfaces";
 // How long the destructor waits for the kernel to send the remaining data.
 constexpr int64_t kLingerMs = 2000;
 
@@ -300,7 +300,7 @@ std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t strea
                              .slot_bytes = link.shape().slot_bytes,
                              .attempt = link.attempt(stream),
                              .instance = own_.instance};
-  DialOptions dial{.purpose = connecting ? DialOptions::Purpose::kStream : DialOptions::Purpose::kKnock,
+  DialOptions dial{.purpose = connecting ? DialOptions::Purpose::kStream : DialOptions::Purpose::kProbe,
                    .key = options_.key,
                    .hello = hello,
                    .from = mine.address,
@@ -367,7 +367,7 @@ void SocketTransport::judgePaths(Entry& entry) {
   if (!link.status().ok() || link.complete()) return;
   giveUpPaths(entry);
   if (link.established() || link.complete()) return;
-  int64_t silent_ms = INT64_MAX, unreachable_ms = INT64_MAX;
+  int64_t silent_ms = INT64_MAX, unreachable_ms = INT64_MAX, unconnected_ms = INT64_MAX;
   Status misled;
   bool tried = false;
   for (size_t stream = 0; stream < link.streams(); ++stream) {
@@ -377,16 +377,19 @@ void SocketTransport::judgePaths(Entry& entry) {
     tried = true;
     silent_ms = std::min(silent_ms, dial->silentMs());
     if (misled.ok()) misled = dial->misled();
-    if (dial->misled().ok()) unreachable_ms = std::min(unreachable_ms, dial->unreachableMs());
+    if (!dial->misled().ok()) continue;
+    unreachable_ms = std::min(unreachable_ms, dial->unreachableMs());
+    unconnected_ms = std::min(unconnected_ms, dial->unconnectedMs());
   }
-  if (!tried || silent_ms < kPathPatienceMs) return;
+  if (!tried) return;
+  if (unconnected_ms >= kSilenceMs && unconnected_ms != INT64_MAX && !std::exchange(entry.warned, true))
+    options_.log.warn("socket", "rank %d does not reach rank %d yet, tried: %s. %s", options_.rank,
+                      link.peer(), pathsOf(entry).c_str(), kPathAdvice);
+  if (silent_ms < kPathPatienceMs) return;
   if (!std::exchange(entry.tries_all, true)) return;
   if (silent_ms == INT64_MAX)
     return link.fail(makeStatus(misled.code(), "rank %d cannot connect to rank %d (%s): %s", options_.rank,
                                 link.peer(), pathsOf(entry).c_str(), misled.message().c_str()));
-  if (silent_ms >= kSilenceMs && !std::exchange(entry.warned, true))
-    options_.log.warn("socket", "rank %d does not reach rank %d yet, tried: %s. %s", options_.rank,
-                      link.peer(), pathsOf(entry).c_str(), kPathAdvice);
   if (unreachable_ms >= kNoPathMs)
     link.fail(makeStatus(Code::kSystemError, "rank %d cannot reach rank %d, tried for %lld s: %s. %s",
                          options_.rank, link.peer(), static_cast<long long>(unreachable_ms / 1000),

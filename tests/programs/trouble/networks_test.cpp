@@ -162,6 +162,30 @@ TEST(WallBetweenNodes, IsSaidLongBeforeTheDeadline) {
   EXPECT_EQ(failureOf(outcome.events, 1).code, kTimeout) << outcome.everything;
 }
 
+// The machines answer everything else.
+TEST(WallBetweenNodes, DropsOnlyDataConnections) {
+  HORING_NEEDS_NAMESPACES();
+  const JobOutcome outcome = runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
+    for in in "$A" "$B"; do $in tc qdisc add dev eth0 root handle 1: htb default 1
+      for i in 1 3; do $in tc class add dev eth0 parent 1: classid 1:$i htb rate 10gbit; done
+      $in tc qdisc add dev eth0 parent 1:3 bfifo limit 1
+      $in tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dport 4711 0xffff flowid 1:1
+      $in tc filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip protocol 6 0xff match u8 2 0xff at 33 flowid 1:3
+    done)",
+                                    .root = "10.0.0.1:4711",
+                                    .environment = "HORING_TIMEOUT_MS=12000"});
+  EXPECT_NE(outcome.everything.find("rank 0 does not reach rank 1 yet, tried: eth0 10.0.0.1 -> 10.0.0.2:"),
+            std::string::npos)
+      << outcome.everything;
+  const Event failure = failureOf(outcome.events, 0);
+  EXPECT_EQ(failure.code, kTimeout) << outcome.everything;
+  EXPECT_NE(failure.text.find("did not complete within 12000 ms (HORING_TIMEOUT_MS): rank 0: connects to "
+                              "rank 1 (socket eth0 10.0.0.1 -> 10.0.0.2:"),
+            std::string::npos)
+      << failure.text;
+  EXPECT_NE(failure.text.find(": no answer (attempt "), std::string::npos) << failure.text;
+}
+
 // From the log: how many milliseconds the peer was silent on a path before it was dropped; -1: not logged.
 long silenceOf(const std::string& log) {
   const std::string words = "has not answered for ";
