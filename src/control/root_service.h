@@ -82,7 +82,7 @@ class RootService {
   virtual uint16_t port() const = 0;
   // True when the thread has ended by itself: all ranks have left, or none ever arrived.
   virtual bool finished() const = 0;
-  // From now on arriving ranks receive this error: the communicator will not come to be.
+  // From now on arriving ranks receive this error: the communicator will never be complete.
   virtual bool failed() const = 0;
   // The service belongs to the parent of this forked process; it does not run here.
   virtual bool isOfParent() const = 0;

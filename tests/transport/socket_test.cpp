@@ -517,7 +517,7 @@ TEST_F(HostilePeer, IsRefusedWhenAFrameLies) {
       {"acknowledged than were sent", [](FrameHeader& h) { h.credit = ~uint64_t{0}; }},
       {"unknown kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(9), h.bytes = 0; }},
       {"unknown kind", [](FrameHeader& h) { h.kind = FrameKind::kReady, h.bytes = 0; }},
-      {"payload where there is none", [](FrameHeader& h) { h.kind = FrameKind::kCredit; }}};
+      {"payload in a frame that has none", [](FrameHeader& h) { h.kind = FrameKind::kCredit; }}};
   for (const auto& [part, lie] : lies) {
     begin(1);
     FrameHeader header = kGood;

@@ -88,7 +88,7 @@ Result<Connector::Made> Connector::connectOtherwise(LinkUse use, int peer) {
   if (next < 0)
     return makeStatus(
         Code::kSystemError,
-        "rank %d and rank %d reach each other no longer by %s, since one of them has changed its "
+        "rank %d and rank %d can no longer reach each other by %s, since one of them has changed its "
         "rights, and share no other transport; with socket behind it in HORING_TRANSPORTS, sockets "
         "serve instead",
         rank_, peer, transports_[static_cast<size_t>(first)]->name());

@@ -24,8 +24,7 @@ constexpr LinkUse collectiveLink(int number) {
   return static_cast<LinkUse>(number);
 }
 inline constexpr int kLinkUses = kCollectiveLinks + 3;
-static_assert(kLinkUses <= kMaxLinksPerPeer / 2,
-              "other uses may take the places of uses that come to nothing");
+static_assert(kLinkUses <= kMaxLinksPerPeer / 2, "other uses may take the places of uses that are given up");
 
 // A set of links: their use and the peers.
 struct LinkSet {

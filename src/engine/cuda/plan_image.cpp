@@ -11,7 +11,7 @@ namespace horing::cuda {
 
 namespace {
 
-// A block runs fewer steps as fast in sequence, since a crew of a few warps moves less at once. A guess.
+// A block runs fewer steps as fast in sequence, since a crew of a few warps moves less at once. Estimated, not measured.
 constexpr int32_t kWorthCrews = 3;
 
 // Determines which steps of a lane run concurrently, and which need a barrier before.

@@ -43,11 +43,11 @@ class HostOperation final : public Driven, public LaneSteps {
   // A round may read a megabyte from the memory of a rank that has failed and waits to get it back.
   uint32_t roundsPerLook() const override { return plan_.readsPeers() ? 8 : kRoundsPerLook; }
   uint64_t memoryBytes() const;
-  // Whether lent memory may help the call that has begun.
+  // Whether lent memory may help the current call.
   bool movesInPlace() const { return in_place_ != InPlace::kNothing; }
   // Whether some received data lands in the output, if that is lent.
   bool lands() const { return in_place_ == InPlace::kLands; }
-  // Bytes of the output that the call that has begun writes on this rank.
+  // Bytes of the output that the current call writes on this rank.
   size_t outputEnd() const { return output_end_; }
   size_t laneCount() const override { return lanes_.size(); }
   int32_t laneStep(size_t lane) const override { return lanes_[lane].finished() ? -1 : lanes_[lane].index(); }
@@ -132,7 +132,7 @@ class HostOperation final : public Driven, public LaneSteps {
     bool finished() const { return window_begin == slices; }
     int32_t index() const { return static_cast<int32_t>(step - steps.data()); }
   };
-  // How the call that has begun may use lent memory: values are sent from it, and may land in it.
+  // How the current call may use lent memory: values are sent from it, and may land in it.
   enum class InPlace : uint8_t { kNothing, kSends, kLands };
   // How many slots of its links the call uses: SharedSlotsSender::roam().
   enum class Roaming : uint8_t { kAsBefore, kFew, kAll };
@@ -223,7 +223,7 @@ class HostOperation final : public Driven, public LaneSteps {
   bool input_lasts_ = false;
   InPlace in_place_ = InPlace::kNothing;
   Roaming roaming_ = Roaming::kAsBefore;
-  bool settled_ = true;  // Plan::settle() has succeeded, or the call needs it not
+  bool settled_ = true;  // Plan::settle() has succeeded, or the call does not need it
 };
 
 }  // namespace horing

@@ -134,7 +134,7 @@ bool ShmLink::failIfPeerDied() {
   if (!link_.status().ok() || !peer_.died()) return false;
   link_.state().fail(makeStatus(
       Code::kRemoteError,
-      "rank %d lost rank %d: its process (pid %d) ended without a farewell. It was killed or crashed; "
+      "rank %d lost rank %d: its process (pid %d) ended without a goodbye. It was killed or crashed; "
       "look at its output and at the kernel log",
       self_->rank(), link_.peer(), peer_.pid()));
   return true;

@@ -425,7 +425,7 @@ std::byte* SocketLink::beginFrame(size_t number, const FrameHeader& header) {
     std::byte* const place = channel.receiver.reserve(header);
     return place ? place : broken(header, "a message out of order");
   }
-  if (header.bytes != 0) return broken(header, "a payload where there is none");
+  if (header.bytes != 0) return broken(header, "a payload in a frame that has none");
   if (header.kind != FrameKind::kCredit && header.kind != FrameKind::kGoodbye)
     return broken(header, "unknown kind of frame");
   return slots_.get();

@@ -16,7 +16,7 @@
 namespace horing::tcp {
 
 enum class StreamState : uint8_t {
-  kReserve,   // its path is tried only if all others lead nowhere
+  kReserve,   // its path is tried only if no other path answers
   kMissing,   // a connection must be made
   kAttached,  // connected; the peer has not reported its state for this stream yet
   kOpen,      // carries messages
@@ -46,7 +46,7 @@ struct LinkOptions {
   LinkShape shape;
   // One per stream: "eth0 10.0.0.1 -> 10.0.0.2:4711".
   std::vector<std::string> stream_names;
-  // Streams from this number on are in reserve, for the case that all before them lead nowhere.
+  // Streams from this number on are in reserve, for the case that none before them gets an answer.
   size_t wanted = SIZE_MAX;
   std::function<bool()> deaths_are_told;  // see SocketOptions
   const LentMemory* lent = nullptr;
@@ -61,7 +61,7 @@ struct LinkOptions {
 // the messages of this stream that did not arrive: they are still in their slots, or in their sender's memory, because no credit
 // has come for them. The end of a stream without such a break is the end of the peer's process, and fails the link.
 //
-// A path that leads nowhere is given up while another one works: both ends drop it and report that and their state, and other
+// A path without an answer is given up while another one works: both ends drop it and report that and their state, and other
 // streams take what it lost.
 class SocketLink final : public Link, private FrameSink {
  public:

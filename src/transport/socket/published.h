@@ -45,7 +45,7 @@ struct InterfacePair {
 std::vector<InterfacePair> pairInterfaces(const Published& lower, const Published& higher);
 
 inline constexpr size_t kMaxReservePairs = 16;
-// All other pairs that packets might cross, in case `pairs` leads nowhere: bridges with one subnet on every machine look like a
+// All other pairs that packets might cross, in case no path of `pairs` answers: bridges with one subnet on every machine look like a
 // common network. Pairs on one subnet first.
 std::vector<InterfacePair> reservePairs(const Published& lower, const Published& higher,
                                         const std::vector<InterfacePair>& pairs);

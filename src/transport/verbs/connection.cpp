@@ -92,7 +92,7 @@ bool VerbsSender::readAnnouncement(LandingAnnouncement& announcement) {
   const bool is_whole = told->tag == kOfLandings && told->bytes == sizeof announcement;
   if (is_whole) std::memcpy(&announcement, told->data, sizeof announcement);
   if (is_whole && announcement.messages > landings_taken_) return true;
-  link_.broken("a landing of no messages");
+  link_.broken("a landing for 0 messages");
   return false;
 }
 

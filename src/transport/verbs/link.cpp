@@ -39,7 +39,7 @@ Status VerbsLink::open() {
   slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kLargestPacket, 2 * rowBytes())));
   if (!slots_)
     return makeStatus(Code::kSystemError,
-                      "rank %d has no %llu bytes of memory for the slots of its link to rank %d",
+                      "rank %d cannot allocate %llu bytes for the slots of its link to rank %d",
                       options_.rank, static_cast<unsigned long long>(2 * rowBytes()), options_.peer);
   std::byte* outgoing = slots_.get();
   for (uint32_t channel = 0; channel < 2 * dataChannels(); ++channel) {
@@ -290,7 +290,7 @@ void VerbsLink::broken(const char* what) {
 void VerbsLink::arrived(const ibv_wc& done) {
   const Immediate immediate = Immediate::unpack(done.imm_data);
   if (done.opcode != IBV_WC_RECV_RDMA_WITH_IMM || immediate.channel >= channels_.size())
-    return broken("a message of no channel");
+    return broken("a message for a channel that does not exist");
   Channel& channel = *channels_[immediate.channel];
   uint64_t credit = 0;
   if (immediate.kind == Immediate::Kind::kCredit) {

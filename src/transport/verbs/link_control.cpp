@@ -129,7 +129,8 @@ void VerbsLink::hearReady(const Message& message) {
 // retransmit.
 void VerbsLink::hearBroken(const Message& message) {
   Broken said;
-  if (!read(message, said) || said.path >= paths_.size()) return broken("a loss of no path");
+  if (!read(message, said) || said.path >= paths_.size())
+    return broken("the loss of a path that does not exist");
   said.why.back() = '\0';
   LinkPath& path = paths_[said.path];
   if (path.over()) beginGeneration(path);  // which the peer begins by kBroken: it has nothing to offer

@@ -84,7 +84,8 @@ void VerbsLink::sayAgain(size_t index) {
 
 void VerbsLink::hearAgain(const Message& message) {
   Again said;
-  if (!read(message, said) || said.path >= paths_.size()) return broken("a return of no path");
+  if (!read(message, said) || said.path >= paths_.size())
+    return broken("the return of a path that does not exist");
   LinkPath& path = paths_[said.path];
   if (path.over()) beginGeneration(path);
   if (!path.hears(PathStage::kOffered)) return broken("a return of a path that was not lost");
@@ -95,10 +96,10 @@ void VerbsLink::hearAgain(const Message& message) {
 // The peer is connected to this end's queue pair, so that a write can arrive.
 void VerbsLink::hearOn(const Message& message) {
   uint32_t index = 0;
-  if (!read(message, index) || index >= paths_.size()) return broken("a path that is on, and is none");
+  if (!read(message, index) || index >= paths_.size()) return broken("the use of a path that does not exist");
   LinkPath& path = paths_[index];
   if (path.mine == PathStage::kBegun || !path.hears(PathStage::kOn))
-    return broken("a path that is on before its time");
+    return broken("the use of a path too early");
   path.on_since_ns = options_.clock->nowNs();
   if (path.lost()) return;
   // Of the largest packet size, since not every switch passes such packets.
