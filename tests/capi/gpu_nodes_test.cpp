@@ -204,35 +204,35 @@ TEST_F(GpuNodeTrouble, OfCallsThatNeitherRankHasAPlanForIsNamed) {
 
 // On nodes of three ranks and one, by the schedules of hosts.
 TEST_F(GpuNodeTrouble, IsNoneWhereNodesDifferInRanks) {
-  constexpr int kRanks = 4, kCount = 9000;
+  constexpr int ranks = 4, block_count = 9000;
   for (const char* const name : {"ho_ring", "ho_direct", "all_reduce=ho_halving;broadcast=ho_chain"}) {
     const Setting algorithm("HORING_ALGO", name);
     meetOnNodes({"large", "large", "large", "small"});
-    onEveryRank(kRanks, [&](int rank) {
-      const std::vector<int64_t> own(kCount, rank + 1), all(kCount * kRanks, rank + 1);
+    onEveryRank(ranks, [&](int rank) {
+      const std::vector<int64_t> own(block_count, rank + 1), all(block_count * ranks, rank + 1);
       const GpuVector<int64_t> block(cuda_, rank, own), vector(cuda_, rank, all);
       const GpuStream stream(cuda_, rank);
-      EXPECT_HORING(horingAllReduce(block.data(), block.data(), kCount, horingInt64, horingSum, comm(rank),
-                                    stream.get()));
+      EXPECT_HORING(horingAllReduce(block.data(), block.data(), block_count, horingInt64, horingSum,
+                                    comm(rank), stream.get()));
       stream.synchronize();
-      EXPECT_EQ(block.read(), std::vector<int64_t>(kCount, 1 + 2 + 3 + 4)) << name;
-      EXPECT_HORING(horingReduceScatter(vector.data(), block.data(), kCount, horingInt64, horingSum,
+      EXPECT_EQ(block.read(), std::vector<int64_t>(block_count, 1 + 2 + 3 + 4)) << name;
+      EXPECT_HORING(horingReduceScatter(vector.data(), block.data(), block_count, horingInt64, horingSum,
                                         comm(rank), stream.get()));
       stream.synchronize();
-      EXPECT_EQ(block.read(), std::vector<int64_t>(kCount, 1 + 2 + 3 + 4)) << name;
+      EXPECT_EQ(block.read(), std::vector<int64_t>(block_count, 1 + 2 + 3 + 4)) << name;
       block.write(own);
       EXPECT_HORING(
-          horingAllGather(block.data(), vector.data(), kCount, horingInt64, comm(rank), stream.get()));
+          horingAllGather(block.data(), vector.data(), block_count, horingInt64, comm(rank), stream.get()));
       stream.synchronize();
       std::vector<int64_t> gathered;
-      for (int from = 0; from < kRanks; ++from) gathered.insert(gathered.end(), kCount, from + 1);
+      for (int from = 0; from < ranks; ++from) gathered.insert(gathered.end(), block_count, from + 1);
       EXPECT_EQ(vector.read(), gathered) << name;
-      for (int root = 0; root < kRanks; ++root) {
+      for (int root = 0; root < ranks; ++root) {
         block.write(own);
-        EXPECT_HORING(
-            horingBroadcast(block.data(), block.data(), kCount, horingInt64, root, comm(rank), stream.get()));
+        EXPECT_HORING(horingBroadcast(block.data(), block.data(), block_count, horingInt64, root, comm(rank),
+                                      stream.get()));
         stream.synchronize();
-        EXPECT_EQ(block.read(), std::vector<int64_t>(kCount, root + 1)) << name;
+        EXPECT_EQ(block.read(), std::vector<int64_t>(block_count, root + 1)) << name;
       }
       EXPECT_FALSE(areStaged(rank));
     });

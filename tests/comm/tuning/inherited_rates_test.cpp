@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kGroupOfRank[] = {0, 0, 0, 1, 1, 2, 2};
 constexpr int kRanks = std::size(kGroupOfRank);
-const std::vector<double> kOneSlow{100, 100, 40};
+const std::vector<double> kThirdIsSlow{100, 100, 40};
 
 using Child = Result<CommunicatorOptions>;
 
@@ -55,11 +55,11 @@ class InheritedRates : public testing::Test {
 TEST_F(InheritedRates, AreThoseOfAShrunkJob) {
   constexpr int kLost = 1;
   const auto found = childrenOf(
-      [](int) { return kOneSlow; },
+      [](int) { return kThirdIsSlow; },
       [](Communicator& parent, const OpenRendezvous& open) { return shrink(parent, {kLost}, open); }, kLost);
   for (int rank = 0; rank < kRanks; ++rank) {
     if (rank == kLost) continue;
-    EXPECT_EQ(found[static_cast<size_t>(rank)].rates, kOneSlow);
+    EXPECT_EQ(found[static_cast<size_t>(rank)].rates, kThirdIsSlow);
     const Shape& shape = shapes_[rank];
     EXPECT_EQ(shape.groups, 3);
     EXPECT_EQ(shape.ranks(), kRanks - 1);
@@ -70,7 +70,7 @@ TEST_F(InheritedRates, AreThoseOfAShrunkJob) {
 
 // In the order of their keys: the slow group comes first.
 TEST_F(InheritedRates, BelongToTheGroupsOfAChild) {
-  const auto found = childrenOf([](int) { return kOneSlow; },
+  const auto found = childrenOf([](int) { return kThirdIsSlow; },
                                 [](Communicator& parent, const OpenRendezvous& open) -> Child {
                                   const SplitChoice choice{.color = 0, .key = -parent.membership().rank()};
                                   HORING_ASSIGN(auto child, split(parent, choice, open));
@@ -83,7 +83,7 @@ TEST_F(InheritedRates, BelongToTheGroupsOfAChild) {
 TEST_F(InheritedRates, AreNoneWhereRanksOfAGroupKnowDifferentOnes) {
   const auto found = childrenOf(
       [](int rank) {
-        return rank == 3 ? std::vector<double>{100, 70, 40} : kOneSlow;
+        return rank == 3 ? std::vector<double>{100, 70, 40} : kThirdIsSlow;
       },
       [](Communicator& parent, const OpenRendezvous& open) { return shrink(parent, {0}, open); }, 0);
   for (const Choices& choices : found) EXPECT_TRUE(choices.rates.empty());
