@@ -78,45 +78,56 @@ class GpuMark final : public Awaited {
 };
 
 // Every wait of the host: ends with an error of a collective, or when the deadline of an operation passes.
-struct HostWait {
-  Gpu gpu;
-  std::function<Status()> news;
-  int64_t timeout_ms;
+class HostWait {
+ public:
+  HostWait(Gpu gpu, std::function<Status()> news, int64_t timeout_ms)
+      : gpu_(std::move(gpu)), news_(std::move(news)), timeout_ms_(timeout_ms) {}
+  const Gpu& gpu() const { return gpu_; }
 
-  Status until(CudaStream stream) const { return until(stream, news); }
-  // Also after such an error.
-  Status untilIdle(CudaStream stream) const {
-    return until(stream, [] { return Status(); });
+  // A stream goes on behind a collective that failed, so the news count at the end, too.
+  Status until(CudaStream stream) const {
+    HORING_TRY(until(stream, news_));
+    return news_();
+  }
+  // Also after such an error. After work that did not end, no memory is idle, and there is nothing to wait for.
+  bool untilIdle(CudaStream stream) {
+    if (!is_stuck_) is_stuck_ = !until(stream, [] { return Status(); }).ok();
+    return !is_stuck_;
   }
 
  private:
   Status until(CudaStream stream, const std::function<Status()>& ends) const {
     const SteadyClock clock;
-    const OutsideOfGraphs outside(gpu->api());
-    return gpu->synchronize(stream, ends, Deadline::after(clock, timeout_ms));
+    const OutsideOfGraphs outside(gpu_->api());
+    return gpu_->synchronize(stream, ends, Deadline::after(clock, timeout_ms_));
   }
+
+  const Gpu gpu_;
+  const std::function<Status()> news_;
+  const int64_t timeout_ms_;
+  bool is_stuck_ = false;
 };
 
 class GpuStream final : public TransferStream {
  public:
-  GpuStream(const HostWait& wait, CudaStream own, CudaStream work) : wait_(wait), own_(own), work_(work) {}
+  GpuStream(HostWait& wait, CudaStream own, CudaStream work) : wait_(wait), own_(own), work_(work) {}
   ~GpuStream() override {
     (void)wait_.untilIdle(own_);
-    const OnGpu on(*wait_.gpu);
-    (void)wait_.gpu->api().stream_destroy(own_);
+    const OnGpu on(*wait_.gpu());
+    (void)wait_.gpu()->api().stream_destroy(own_);
   }
   horingStream_t get() const override { return static_cast<horingStream_t>(own_); }
   Status follow() override {
-    HORING_ASSIGN(const std::unique_ptr<Recorded> now, Recorded::on(wait_.gpu, work_));
+    HORING_ASSIGN(const std::unique_ptr<Recorded> now, Recorded::on(wait_.gpu(), work_));
     return now->holdUp(own_);
   }
   Result<std::shared_ptr<const Awaited>> mark() override {
-    HORING_ASSIGN(std::unique_ptr<Recorded> now, Recorded::on(wait_.gpu, own_));
+    HORING_ASSIGN(std::unique_ptr<Recorded> now, Recorded::on(wait_.gpu(), own_));
     return std::shared_ptr<const Awaited>(std::make_shared<GpuMark>(std::move(now), work_));
   }
 
  private:
-  const HostWait& wait_;  // the backend's
+  HostWait& wait_;  // the backend's
   const CudaStream own_, work_;
 };
 
@@ -126,13 +137,13 @@ class GpuBackend final : public Backend {
       : driver_(driver), memory_(memory), stream_(memory.stream), wait_(std::move(wait)) {}
   ~GpuBackend() override {
     if (squares_) release(squares_, kSquareBytes);
-    if (may_be_written_) joined_.leak();
+    if (!wait_.untilIdle(stream_)) joined_.leak();
   }
   Status open() {
     HORING_TRY(gpu().checkStream(stream_));
-    kernels_ = cuda::LaneGpu::of(wait_.gpu);
+    kernels_ = cuda::LaneGpu::of(wait_.gpu());
     HORING_TRY(kernels_->loadElements());
-    HORING_ASSIGN(joined_, PinnedMemory::allocate(wait_.gpu, kJoinedParts * sizeof(SquareSum)));
+    HORING_ASSIGN(joined_, PinnedMemory::allocate(wait_.gpu(), kJoinedParts * sizeof(SquareSum)));
     HORING_ASSIGN(squares_, allocate(kSquareBytes, "partial sums"));
     return {};
   }
@@ -198,7 +209,7 @@ class GpuBackend final : public Backend {
 
  private:
   static constexpr size_t kSquareBytes = (kSquareParts + kJoinedParts) * sizeof(SquareSum);
-  const CudaDevice& gpu() const { return *wait_.gpu; }
+  const CudaDevice& gpu() const { return *wait_.gpu(); }
   const CudaApi& api() const { return gpu().api(); }
   Status check(int result, const char* tried) const { return api().check(result, tried); }
   static DataType typeOf(horingDataType_t type) { return static_cast<DataType>(type); }
@@ -228,12 +239,11 @@ class GpuBackend final : public Backend {
   const CudaDriver& driver_;
   const horingParoMemory_t memory_;
   const CudaStream stream_;
-  const HostWait wait_;
+  HostWait wait_;
   std::shared_ptr<cuda::LaneGpu> kernels_;
   Status error_;
   std::byte* squares_ = nullptr;  // kSquareParts, then kJoinedParts
   PinnedMemory joined_;
-  bool may_be_written_ = false;  // joined_, by a copy that did not end in time
 };
 
 Result<std::byte*> GpuBackend::own(size_t bytes, const char* what) const {
@@ -263,7 +273,7 @@ Result<std::byte*> GpuBackend::allocate(size_t bytes, const char* what) {
 
 // Memory on which work does not end is not given back.
 void GpuBackend::release(std::byte* at, size_t bytes) noexcept {
-  if (!wait_.untilIdle(stream_).ok()) return;
+  if (!wait_.untilIdle(stream_)) return;
   const OnGpu on(gpu());
   if (memory_.allocate)
     memory_.release(at, bytes, memory_.context);
@@ -278,9 +288,7 @@ Result<Squares> GpuBackend::takeSquares() {
   HORING_TRY(launch(call, 1));
   HORING_TRY(copy(joined_.data(), parts, joined_.bytes()));
   HORING_TRY(clear(squares_, kSquareParts * sizeof(SquareSum)));
-  may_be_written_ = true;
   HORING_TRY(finish());
-  may_be_written_ = false;
   Squares all;
   const auto* const joined = reinterpret_cast<const SquareSum*>(joined_.data());
   for (size_t i = 0; i < kJoinedParts; ++i) {
@@ -321,7 +329,7 @@ Result<std::unique_ptr<Backend>> makeGpuBackend(const horingParoMemory_t& memory
   HORING_ASSIGN(const int number, CudaDevice::ofStream(api, memory.stream));
   HORING_ASSIGN(Gpu gpu, CudaDevice::open(api, number));
   auto backend = std::make_unique<GpuBackend>(
-      *driver, memory, HostWait{std::move(gpu), std::move(news), operationMs(config.timeout_ms)});
+      *driver, memory, HostWait(std::move(gpu), std::move(news), operationMs(config.timeout_ms)));
   HORING_TRY(backend->open());
   return std::unique_ptr<Backend>(std::move(backend));
 }

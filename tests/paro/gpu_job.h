@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emulated_kernels.h"
 #include "engine/cuda/element_kernel.h"
 #include "engine/cuda/element_run.h"
 #include "fake_cuda/fake_gpu.h"
@@ -24,6 +25,17 @@ inline constexpr fake::Kernels kElementKernels = {
       return std::string_view(name) == cuda::kElementKernel ? sizeof(cuda::ElementCall) : 0;
     },
     [](const char*, const void* parameter, const fake::Grid& grid) { runElements(parameter, grid); }};
+
+// Collectives are kernels, too, of the types that are emulated.
+inline constexpr fake::Kernels kAllKernels = {
+    [](const char* name) {
+      const size_t bytes = kElementKernels.parameter_bytes(name);
+      return bytes > 0 ? bytes : emulatedKernels().parameter_bytes(name);
+    },
+    [](const char* name, const void* parameter, const fake::Grid& grid) {
+      (kElementKernels.parameter_bytes(name) > 0 ? kElementKernels : emulatedKernels())
+          .run(name, parameter, grid);
+    }};
 
 // By copies on the stream of a client.
 class GpuAccess final : public Access {
@@ -94,6 +106,16 @@ class ParoOnGpu : public testing::Test {
     cuda_.setKernels(nullptr);
   }
   void meet(const Sizes& sizes) { comms_ = makeGroupsOf(sizes); }
+  // Two groups, whose ranks have their GPUs current when they meet, so that collectives may be kernels.
+  void meetOnGpus(int ranks) {
+    std::vector<std::unique_ptr<CurrentGpu>> current;
+    comms_ = makeOneByOne(ranks, [&](int rank) {
+      ::setenv("HORING_GROUP", rank < ranks / 2 ? "a" : "b", 1);
+      current.push_back(std::make_unique<CurrentGpu>(cuda_, rank));
+    });
+    ::unsetenv("HORING_GROUP");
+    while (!current.empty()) current.pop_back();
+  }
   int ranks() const { return static_cast<int>(comms_.size()); }
   horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
 

@@ -8,16 +8,14 @@
 
 #include "../sanitizer.h"
 #include "../temporary_folder.h"
-#include "emulated_kernels.h"
 #include "gpu_job.h"
 
 namespace {
 
-using horing::test::CurrentGpu;
 using horing::test::GpuAccess;
 using horing::test::GpuRank;
 using horing::test::GpuVector;
-using horing::test::kElementKernels;
+using horing::test::kAllKernels;
 using horing::test::ParoOnGpu;
 using horing::test::PinnedVector;
 using horing::test::runElements;
@@ -215,32 +213,8 @@ TEST_P(ParoOnGpus, LetOnlyTheStreamWait) {
 
 INSTANTIATE_TEST_SUITE_P(, ParoOnGpus, testing::Values(Sizes{2, 2}, Sizes{3, 1}, Sizes{1}));
 
-// Two groups, whose ranks have their GPUs current when they meet.
-class ParoOnKernels : public ParoOnGpu {
- protected:
-  void meetOnGpus(int ranks) {
-    std::vector<std::unique_ptr<CurrentGpu>> current;
-    comms_ = makeOneByOne(ranks, [&](int rank) {
-      ::setenv("HORING_GROUP", rank < ranks / 2 ? "a" : "b", 1);
-      current.push_back(std::make_unique<CurrentGpu>(cuda_, rank));
-    });
-    ::unsetenv("HORING_GROUP");
-    while (!current.empty()) current.pop_back();
-  }
-};
-
-// Collectives are kernels, too, of the types that are emulated.
-TEST_F(ParoOnKernels, CollectivesAreKernels) {
-  static constexpr horing::fake::Kernels kAll = {
-      [](const char* name) {
-        const size_t bytes = kElementKernels.parameter_bytes(name);
-        return bytes > 0 ? bytes : horing::test::emulatedKernels().parameter_bytes(name);
-      },
-      [](const char* name, const void* parameter, const horing::fake::Grid& grid) {
-        (kElementKernels.parameter_bytes(name) > 0 ? kElementKernels : horing::test::emulatedKernels())
-            .run(name, parameter, grid);
-      }};
-  cuda_.setKernels(&kAll);
+TEST_F(ParoOnGpu, TrainsWhereCollectivesAreKernels) {
+  cuda_.setKernels(&kAllKernels);
   meetOnGpus(4);
   std::vector<horingParoParam_t> model;
   std::ranges::copy_if(kModel, std::back_inserter(model), [](const horingParoParam_t& param) {

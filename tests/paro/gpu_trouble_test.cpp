@@ -3,8 +3,8 @@
 #include <barrier>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -15,6 +15,7 @@ namespace {
 using horing::test::CurrentGpu;
 using horing::test::FakeCuda;
 using horing::test::GpuRank;
+using horing::test::kAllKernels;
 using horing::test::kElementKernels;
 using horing::test::ParoOnGpu;
 
@@ -24,6 +25,17 @@ class ParoOnGpuTrouble : public ParoOnGpu {
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(ParoOnGpu::SetUp());
+    const Setting path("HORING_GPU_PATH", "staged");
+    meet({2});
+  }
+  // Two ranks whose collectives end after so long.
+  void meetBriefly(int timeout_ms, bool by_kernels = false) {
+    destroyAll(comms_);
+    const Setting timeout("HORING_TIMEOUT_MS", timeout_ms);
+    if (by_kernels) {
+      cuda_.setKernels(&kAllKernels);
+      return meetOnGpus(2);
+    }
     const Setting path("HORING_GPU_PATH", "staged");
     meet({2});
   }
@@ -96,11 +108,7 @@ TEST_F(ParoOnGpuTrouble, GradientsOfTheHostAreRefused) {
 }
 
 TEST_F(ParoOnGpuTrouble, AnErrorOfTheStreamComesOutOfALaterCall) {
-  destroyAll(comms_);
-  {
-    const Setting path("HORING_GPU_PATH", "staged"), timeout("HORING_TIMEOUT_MS", 500);
-    meet({2});
-  }
+  meetBriefly(500);
   const Setting timeout("HORING_TIMEOUT_MS", 2000);
   onGpus(configOf(horingParoGGG), kModel, [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
     if (trainee.rank() == 1) return;
@@ -116,6 +124,34 @@ TEST_F(ParoOnGpuTrouble, AnErrorOfTheStreamComesOutOfALaterCall) {
         << horingParoGetLastError();
     EXPECT_EQ(horingParoSyncGrads(paro), result);
   });
+}
+
+// A reduction that fails lets the stream go on with partial sums.
+TEST_F(ParoOnGpuTrouble, ThereIsNoNormOfAReductionThatFailed) {
+  constexpr int kRounds = 8;  // each may meet the moment between the two
+  for (int round = 0; round < kRounds; ++round) {
+    const bool by_kernels = round % 2 == 1;
+    SCOPED_TRACE(by_kernels);
+    meetBriefly(200, by_kernels);
+    const Setting timeout("HORING_TIMEOUT_MS", 60'000);
+    std::barrier all_here(2);
+    onGpus(configOf(horingParoNNN), {{1000, horingFloat32, 1}},
+           [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
+             if (trainee.rank() == 0) {
+               trainee.giveGrads(0, 0);
+               ASSERT_PARO(horingParoSyncGrads(paro));
+               double norm = -1;
+               int overflow = -1;
+               const horingResult_t result = horingParoGetGradNorm(paro, &norm, &overflow);
+               EXPECT_NE(result, horingSuccess) << norm;
+               EXPECT_NE(std::string(horingParoGetLastError()).find("rank 1"), std::string::npos)
+                   << horingParoGetLastError();
+               EXPECT_EQ(horingParoSyncParams(paro), result);
+             }
+             all_here.arrive_and_wait();
+           });
+  }
+  cuda_.setKernels(&kElementKernels);
 }
 
 TEST_F(ParoOnGpuTrouble, AnErrorOfTheGpuSticks) {
@@ -147,7 +183,10 @@ class Pool {
   }
   size_t lent() const { return lent_; }
   size_t most() const { return most_; }
-  bool has(const void* at) const { return pieces_.contains(const_cast<void*>(at)); }
+  // What was not given back.
+  void takeBack() {
+    while (!pieces_.empty()) release(pieces_.begin()->first, pieces_.begin()->second);
+  }
   size_t room = SIZE_MAX;
   size_t shift = 0;
 
@@ -164,7 +203,7 @@ class Pool {
       at = std::aligned_alloc(64, (bytes + shift + 63) / 64 * 64);
       std::memset(at, 7, bytes);
     }
-    pieces_.insert(at);
+    pieces_[at] = bytes;
     lent_ += bytes;
     most_ = std::max(most_, lent_);
     return at;
@@ -181,7 +220,7 @@ class Pool {
   const FakeCuda& cuda_;
   const int gpu_;
   const bool on_gpu_;
-  std::set<void*> pieces_;
+  std::map<void*, size_t> pieces_;  // bytes
   size_t lent_ = 0, most_ = 0;
 };
 
@@ -210,6 +249,39 @@ TEST_F(ParoOnGpuTrouble, MemoryOfTheCallerHoldsEverything) {
       EXPECT_PARO(horingParoDestroy(paro));
       EXPECT_EQ(pool.lent(), 0u);
     });
+}
+
+// Memory stays, and destruction waits once, whatever number of buckets there is.
+TEST_F(ParoOnGpuTrouble, WorkThatDoesNotEndIsAwaitedOnce) {
+  meetBriefly(60'000);
+  const Setting timeout("HORING_TIMEOUT_MS", 500);
+  const std::vector<horingParoParam_t> model(10, {1000, horingBfloat16, 1});
+  std::atomic<bool> gate = false;
+  std::barrier all_here(2);
+  onEveryRank(2, [&](int rank) {
+    GpuRank mine(cuda_, rank);
+    Pool pool(cuda_, mine.gpu(), /*on_gpu=*/true);
+    pool.lend(mine.memory());
+    horingParoConfig_t config = configOf(horingParoGGG);
+    config.memory = &mine.memory();
+    horingParo_t paro = nullptr;
+    ASSERT_PARO(horingParoCreate(&paro, comm(rank), &config, model.data(), model.size()));
+    const size_t lent = pool.lent();
+    all_here.arrive_and_wait();
+    if (rank == 0) mine.stream().waitFor(gate);
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_PARO(horingParoDestroy(paro));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    EXPECT_EQ(pool.lent(), rank == 0 ? lent : 0);
+    if (rank == 0) {
+      EXPECT_LT(took.count(), 1.0);
+    }
+    all_here.arrive_and_wait();
+    gate = true;
+    mine.stream().synchronize();
+    pool.takeBack();
+  });
+  live_ += 1;  // pinned memory for the partial sums of the rank that did not end
 }
 
 TEST_F(ParoOnGpuTrouble, MemoryOfTheCallerMustBeRight) {
