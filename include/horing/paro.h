@@ -204,7 +204,8 @@ typedef struct {
  * touches the client's memory on this stream, and gives gradients (horingParoReduceGradsOf) in memory of the GPU. Collectives
  * run on two further streams of the client. Only creation, horingParoSetParam from host memory, horingParoGetGradNorm,
  * checkpoints and horingParoDestroy wait on the host, and calls that allocate or free memory may. An error of a collective
- * comes out of a later call, and one of the GPU sticks, too. Calls may not be recorded in a CUDA graph. Needs a library with kernels.
+ * comes out of a later call, and one of the GPU sticks, too. While the
+ * stream records a graph, calls are refused with horingInvalidUsage and change nothing. Needs a library with kernels.
  * Beside what horingParoGetUsage counts, 266,240 bytes are for partial sums of the gradient norm.
  * (GPUs: run on an emulated driver only, and compiled; not on a GPU yet.) */
 typedef struct {
@@ -263,8 +264,8 @@ HORING_API horingResult_t horingParoCreate(horingParo_t* paro, horingComm_t comm
                                            const horingParoConfig_t* config, const horingParoParam_t* params,
                                            size_t numParams);
 
-/* Waits for operations in progress, a save too, and releases everything except comm. Errors: horingInvalidArgument (NULL).
- */
+/* Waits for operations in progress, a save too, and releases everything except comm. Errors: horingInvalidArgument (NULL),
+ * horingInvalidUsage (memory.stream records a graph: nothing is released). */
 HORING_API horingResult_t horingParoDestroy(horingParo_t paro);
 
 /* The text of the calling thread's latest failed call of this header; "" if there was none. Never NULL; owned

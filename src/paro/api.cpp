@@ -233,7 +233,8 @@ horingResult_t horingParoCreate(horingParo_t* paro, horingComm_t comm, const hor
 }
 
 horingResult_t horingParoDestroy(horingParo_t paro) {
-  return onClient(paro, [&](Client&) -> Status {
+  return onClient(paro, [&](Client& client) -> Status {
+    HORING_TRY(client.mayEnd());
     delete paro;
     return {};
   });

@@ -46,6 +46,8 @@ class Backend {
   virtual bool isHost() const = 0;
   // The first error of work, after which no more is done.
   virtual Status error() const = 0;
+  // kInvalidUsage: the program records work of this stream in a graph.
+  virtual Status checkNotRecorded() const = 0;
 
   // Zeroed, aligned to 64 bytes; `what` it is for, for errors.
   virtual Result<std::byte*> allocate(size_t bytes, const char* what) = 0;

@@ -43,6 +43,18 @@ horingParoUsage_t Client::usage() const {
   return usage;
 }
 
+Status Client::mayCall() const {
+  HORING_TRY(failed_);
+  HORING_TRY(backend_->error());
+  return backend_->checkNotRecorded();
+}
+
+// A driver that has failed does not keep a client.
+Status Client::mayEnd() const {
+  Status recorded = backend_->checkNotRecorded();
+  return recorded.code() == Code::kInvalidUsage ? recorded : Status();
+}
+
 Status Client::checkParam(size_t param) const {
   if (param < list_.places.size()) return {};
   return makeStatus(Code::kInvalidArgument, "parameter %zu does not exist: there are %zu, counted from 0",

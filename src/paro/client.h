@@ -30,6 +30,8 @@ class Client {
   static Result<std::unique_ptr<Client>> create(horingComm_t comm, Description description,
                                                 const Status& refused);
   ~Client();
+  // Refuses the end of a client whose memory cannot be waited for now.
+  Status mayEnd() const;
 
   horingParoInfo_t info() const;
   horingParoUsage_t usage() const;
@@ -106,7 +108,7 @@ class Client {
   Status allocate();
   Status allocate(Bucket& bucket);
 
-  Status mayCall() const { return failed_.ok() ? backend_->error() : failed_; }
+  Status mayCall() const;
   Result<Bucket*> find(int bucket);
   Result<Bucket*> findTrainable(int bucket);
   Status checkParam(size_t param) const;

@@ -141,6 +141,7 @@ class GpuBackend final : public Backend {
   }
   Status open() {
     HORING_TRY(gpu().checkStream(stream_));
+    HORING_TRY(checkNotRecorded());
     kernels_ = cuda::LaneGpu::of(wait_.gpu());
     HORING_TRY(kernels_->loadElements());
     HORING_ASSIGN(joined_, PinnedMemory::allocate(wait_.gpu(), kJoinedParts * sizeof(SquareSum)));
@@ -149,6 +150,15 @@ class GpuBackend final : public Backend {
   }
   bool isHost() const override { return false; }
   Status error() const override { return error_; }
+  Status checkNotRecorded() const override {
+    const OutsideOfGraphs outside(api());
+    HORING_ASSIGN(const uint64_t graph, gpu().recordedGraph(stream_));
+    if (graph == 0) return {};
+    return makeStatus(Code::kInvalidUsage,
+                      "stream %p, of memory.stream, records a graph, of which calls of this client cannot be a "
+                      "part: expected the end of the recording before",
+                      stream_);
+  }
 
   Result<std::byte*> allocate(size_t bytes, const char* what) override;
   void release(std::byte* at, size_t bytes) noexcept override;

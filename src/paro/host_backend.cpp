@@ -74,6 +74,7 @@ class HostBackend final : public Backend {
   explicit HostBackend(const horingParoMemory_t& memory) : memory_(memory) {}
   bool isHost() const override { return true; }
   Status error() const override { return {}; }
+  Status checkNotRecorded() const override { return {}; }
 
   Result<std::byte*> allocate(size_t bytes, const char* what) override {
     HORING_ASSIGN(std::byte* const at,

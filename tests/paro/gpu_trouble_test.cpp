@@ -126,6 +126,46 @@ TEST_F(ParoOnGpuTrouble, AnErrorOfTheStreamComesOutOfALaterCall) {
   });
 }
 
+// Calls are not part of a graph, and leave its recording alone.
+TEST_F(ParoOnGpuTrouble, CallsWhileTheStreamRecordsAGraphAreRefused) {
+  onGpus(configOf(horingParoGGG), kModel, [&](horingParo_t paro, Trainee& trainee, GpuRank& mine) {
+    trainee.initialise();
+    mine.stream().synchronize();
+    const auto use = mine.stream().use();
+    ASSERT_EQ(cuda_.call<int(void*, int)>("cuStreamBeginCapture_v2")(mine.stream().get(), 1), 0);
+    const void* param = nullptr;
+    void* grad = nullptr;
+    double norm = 0;
+    horingParoShard_t shard{};
+    const std::vector<float> values(kModel[0].count);
+    const void* const grads[1] = {};
+    const horingResult_t refused[] = {
+        horingParoSetParam(paro, 0, values.data(), values.size(), horingFloat32),
+        horingParoGatherParams(paro, 0), horingParoGatherMasters(paro, 0), horingParoGetParam(paro, 0, &param),
+        horingParoReleaseParams(paro, 0), horingParoOpenGrads(paro, 0), horingParoGetGrad(paro, 0, &grad),
+        horingParoReduceGrads(paro, 0), horingParoReduceGradsOf(paro, 0, grads, 1),
+        horingParoDiscardGrads(paro, 0), horingParoSyncGrads(paro), horingParoGetGradNorm(paro, &norm, nullptr),
+        horingParoGetShard(paro, 0, &shard), horingParoGetMaster(paro, 0, &shard), horingParoSyncParams(paro),
+        horingParoCheckFolder(paro, "/"), horingParoSave(paro, "/", 0), horingParoStartSave(paro, "/", 0),
+        horingParoLoad(paro, "/", nullptr), horingParoLoadByName(paro, "/", 0, nullptr, nullptr)};
+    for (size_t i = 0; i < std::size(refused); ++i) EXPECT_EQ(refused[i], horingInvalidUsage) << i;
+    EXPECT_TRUE(paroRefuses(horingParoDestroy(paro), horingInvalidUsage, "records a graph"));
+    horingParoConfig_t config = configOf(horingParoGGG);
+    config.memory = &mine.memory();
+    horingParo_t other = nullptr;
+    EXPECT_TRUE(paroRefuses(
+        horingParoCreate(&other, comm(trainee.rank()), &config, kModel.data(), kModel.size()),
+        horingInvalidUsage, "records a graph"));
+    void* graph = nullptr;
+    ASSERT_EQ(cuda_.call<int(void*, void**)>("cuStreamEndCapture")(mine.stream().get(), &graph), 0);
+    EXPECT_EQ(cuda_.call<int(void*)>("cuGraphDestroy")(graph), 0);
+    Reference reference(kModel, Optimizer::kSgd);
+    ASSERT_NO_FATAL_FAILURE(trainee.step(Optimizer::kSgd, 1, 0));
+    reference.step(ranks(), 1, 0, 1);
+    trainee.expectParams(reference);
+  });
+}
+
 // A reduction that fails lets the stream go on with partial sums.
 TEST_F(ParoOnGpuTrouble, ThereIsNoNormOfAReductionThatFailed) {
   constexpr int kRounds = 8;  // each may meet the moment between the two
