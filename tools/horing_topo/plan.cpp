@@ -55,7 +55,7 @@ std::string summary(const MachineGraph& graph) {
 }
 
 std::string bandwidthText(double gbytes_per_s) {
-  if (gbytes_per_s == 0) return "GB/s unknown";
+  if (gbytes_per_s == 0) return "speed unknown";
   return formatString(gbytes_per_s < 100 ? "%.3g GB/s" : "%.0f GB/s", gbytes_per_s);
 }
 
@@ -123,7 +123,7 @@ std::string boundText(const Rail& rail) {
     case Rail::Bound::kUnknown:
       break;
   }
-  return "the speed of the adapters is unknown";
+  return "speed unknown";
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ MachinePlan planMachine(MachineGraph graph);
 
 // "2 packages, 4 NUMA nodes, 8 GPUs, 8 NICs".
 std::string summary(const MachineGraph& graph);
-// "15.8 GB/s", "GB/s unknown".
+// "15.8 GB/s", "speed unknown".
 std::string bandwidthText(double gbytes_per_s);
 // "rail 3", "rails 0-3,6", "no rail".
 std::string railsText(const std::vector<size_t>& rails);
