@@ -54,10 +54,11 @@ std::string paceText(const Pace& pace) {
 std::optional<Pace> PaceMeter::take(const CallLog& calls, int64_t now_ns) {
   const CallTotals now = totalsOfAll(calls.recorder());
   const CallTotals before = std::exchange(totals_, now);
-  Pace pace{.interval_us = bounded((now_ns - taken_ns_) / 1000),
+  const uint32_t interval_us = bounded((now_ns - taken_ns_) / 1000);
+  Pace pace{.interval_us = interval_us,
             .calls = bounded(now.calls - before.calls),
             .inside_us = bounded((now.inside_ns - before.inside_ns) / 1000),
-            .waits = longestWaits(calls.waitTimes()),
+            .waits = longestWaits(calls.waitTimes(), interval_us),
             .bytes = bytesOfAll(calls.recorder()),
             .now = calls.nowText()};
   pace.bytes -= std::exchange(bytes_, pace.bytes);
@@ -66,7 +67,9 @@ std::optional<Pace> PaceMeter::take(const CallLog& calls, int64_t now_ns) {
   return pace;
 }
 
-std::vector<PaceWait> PaceMeter::longestWaits(const WaitTimes& times) {
+// The thread that waits adds the time to `times` when it next looks, up to 50 ms later, and this thread reads them some time after it read
+// the clock. So times may have grown by more than the interval.
+std::vector<PaceWait> PaceMeter::longestWaits(const WaitTimes& times, uint32_t interval_us) {
   waited_ns_.resize(2 * static_cast<size_t>(times.ranks()));
   std::vector<PaceWait> longest;
   auto before_ns = waited_ns_.begin();
@@ -74,7 +77,8 @@ std::vector<PaceWait> PaceMeter::longestWaits(const WaitTimes& times) {
     for (const bool for_room : {false, true}) {
       const PeerWait wait{.peer = peer, .for_room = for_room};
       const int64_t now_ns = times.ns(wait);
-      const uint32_t us = bounded((now_ns - std::exchange(*before_ns++, now_ns)) / 1000);
+      const int64_t waited_ns = now_ns - std::exchange(*before_ns++, now_ns);
+      const uint32_t us = std::min(bounded(waited_ns / 1000), interval_us);
       if (us > 0) longest.push_back({wait, us});
     }
   const auto end = longest.begin() + std::min<ptrdiff_t>(std::ssize(longest), kMaxPaceWaits);

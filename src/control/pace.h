@@ -15,7 +15,7 @@ inline constexpr int64_t kPaceNs = 1'000'000'000;
 
 struct PaceWait {
   PeerWait wait;
-  uint32_t us = 0;
+  uint32_t us = 0;  // at most the interval
   bool operator==(const PaceWait&) const = default;
 };
 
@@ -40,7 +40,7 @@ class PaceMeter {
   std::optional<Pace> take(const CallLog& calls, int64_t now_ns);
 
  private:
-  std::vector<PaceWait> longestWaits(const WaitTimes& times);
+  std::vector<PaceWait> longestWaits(const WaitTimes& times, uint32_t interval_us);
 
   int64_t taken_ns_ = 0;
   CallTotals totals_;

@@ -176,5 +176,19 @@ TEST(PaceMeter, TellsWhatHasHappenedSinceItWasAsked) {
   EXPECT_EQ(calls.recorder().totals(Collective::kAllReduce).bytes, 40u);
 }
 
+// A wait is counted when the thread that waits looks again, so it may have begun in the interval before.
+TEST(PaceMeter, CountsNoMoreThanTheIntervalAsWaited) {
+  CallLog calls(0, 2);
+  PaceMeter meter;
+  (void)meter.take(calls, 1'000'000'000);
+  PeerWaits waits;
+  waits.add({.peer = 1, .for_room = false});
+  calls.waitTimes().add(waits, 1'020'000'000);
+  const std::optional<Pace> pace = meter.take(calls, 2'000'000'000);
+  ASSERT_TRUE(pace);
+  EXPECT_NE(paceText(*pace).find("waits 100 % of the time for data from rank 1"), std::string::npos)
+      << paceText(*pace);
+}
+
 }  // namespace
 }  // namespace horing
