@@ -154,10 +154,11 @@ class GpuBackend final : public Backend {
     const OutsideOfGraphs outside(api());
     HORING_ASSIGN(const uint64_t graph, gpu().recordedGraph(stream_));
     if (graph == 0) return {};
-    return makeStatus(Code::kInvalidUsage,
-                      "stream %p, of memory.stream, records a graph, of which calls of this client cannot be a "
-                      "part: expected the end of the recording before",
-                      stream_);
+    return makeStatus(
+        Code::kInvalidUsage,
+        "stream %p, of memory.stream, records a graph, of which calls of this client cannot be a "
+        "part: expected the end of the recording before",
+        stream_);
   }
 
   Result<std::byte*> allocate(size_t bytes, const char* what) override;

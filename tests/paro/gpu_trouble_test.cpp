@@ -141,21 +141,33 @@ TEST_F(ParoOnGpuTrouble, CallsWhileTheStreamRecordsAGraphAreRefused) {
     const void* const grads[1] = {};
     const horingResult_t refused[] = {
         horingParoSetParam(paro, 0, values.data(), values.size(), horingFloat32),
-        horingParoGatherParams(paro, 0), horingParoGatherMasters(paro, 0), horingParoGetParam(paro, 0, &param),
-        horingParoReleaseParams(paro, 0), horingParoOpenGrads(paro, 0), horingParoGetGrad(paro, 0, &grad),
-        horingParoReduceGrads(paro, 0), horingParoReduceGradsOf(paro, 0, grads, 1),
-        horingParoDiscardGrads(paro, 0), horingParoSyncGrads(paro), horingParoGetGradNorm(paro, &norm, nullptr),
-        horingParoGetShard(paro, 0, &shard), horingParoGetMaster(paro, 0, &shard), horingParoSyncParams(paro),
-        horingParoCheckFolder(paro, "/"), horingParoSave(paro, "/", 0), horingParoStartSave(paro, "/", 0),
-        horingParoLoad(paro, "/", nullptr), horingParoLoadByName(paro, "/", 0, nullptr, nullptr)};
+        horingParoGatherParams(paro, 0),
+        horingParoGatherMasters(paro, 0),
+        horingParoGetParam(paro, 0, &param),
+        horingParoReleaseParams(paro, 0),
+        horingParoOpenGrads(paro, 0),
+        horingParoGetGrad(paro, 0, &grad),
+        horingParoReduceGrads(paro, 0),
+        horingParoReduceGradsOf(paro, 0, grads, 1),
+        horingParoDiscardGrads(paro, 0),
+        horingParoSyncGrads(paro),
+        horingParoGetGradNorm(paro, &norm, nullptr),
+        horingParoGetShard(paro, 0, &shard),
+        horingParoGetMaster(paro, 0, &shard),
+        horingParoSyncParams(paro),
+        horingParoCheckFolder(paro, "/"),
+        horingParoSave(paro, "/", 0),
+        horingParoStartSave(paro, "/", 0),
+        horingParoLoad(paro, "/", nullptr),
+        horingParoLoadByName(paro, "/", 0, nullptr, nullptr)};
     for (size_t i = 0; i < std::size(refused); ++i) EXPECT_EQ(refused[i], horingInvalidUsage) << i;
     EXPECT_TRUE(paroRefuses(horingParoDestroy(paro), horingInvalidUsage, "records a graph"));
     horingParoConfig_t config = configOf(horingParoGGG);
     config.memory = &mine.memory();
     horingParo_t other = nullptr;
-    EXPECT_TRUE(paroRefuses(
-        horingParoCreate(&other, comm(trainee.rank()), &config, kModel.data(), kModel.size()),
-        horingInvalidUsage, "records a graph"));
+    EXPECT_TRUE(
+        paroRefuses(horingParoCreate(&other, comm(trainee.rank()), &config, kModel.data(), kModel.size()),
+                    horingInvalidUsage, "records a graph"));
     void* graph = nullptr;
     ASSERT_EQ(cuda_.call<int(void*, void**)>("cuStreamEndCapture")(mine.stream().get(), &graph), 0);
     EXPECT_EQ(cuda_.call<int(void*)>("cuGraphDestroy")(graph), 0);
