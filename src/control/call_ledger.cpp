@@ -205,7 +205,7 @@ std::string obstaclesText(const std::vector<std::optional<CallReport>>& reports)
 
 }  // namespace
 
-CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attendance& attendance) {
+CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attendance& attendance) const {
   std::vector<int> never, mute, waiting;
   std::string call = "call";
   for (int rank = 0; rank < attendance.ranks; ++rank) {
@@ -236,12 +236,12 @@ CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attend
     const std::vector<int> ends = endOfWaiting(one.reports);
     verdict.rank = ends.size() == 1 ? ends[0] : -1;
     verdict.reason =
-        formatString("all ranks called %s, and it did not complete within %u ms (HORING_TIMEOUT_MS)%s%s: %s",
-                     call.c_str(), one.overdue_ms, ends.empty() ? "" : "; all wait in the end for ",
+        formatString("all ranks called %s, and it did not complete within %u ms (%s)%s%s: %s", call.c_str(),
+                     one.overdue_ms, limit_.c_str(), ends.empty() ? "" : "; all wait in the end for ",
                      ends.empty() ? "" : ranksText(ends).c_str(), obstaclesText(one.reports).c_str());
   } else if (!waiting.empty()) {
-    verdict.reason += formatString("; %s %s waited for %u ms (HORING_TIMEOUT_MS)", ranksText(waiting).c_str(),
-                                   waiting.size() == 1 ? "has" : "have", one.overdue_ms);
+    verdict.reason += formatString("; %s %s waited for %u ms (%s)", ranksText(waiting).c_str(),
+                                   waiting.size() == 1 ? "has" : "have", one.overdue_ms, limit_.c_str());
   }
   return verdict;
 }

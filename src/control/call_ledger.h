@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -41,6 +42,9 @@ class CallLedger {
  public:
   // The limit of calls under inquiry at one time. Waiting ranks are spread over few calls.
   static constexpr size_t kMaxCases = 8;
+
+  // `limit`: what ends the waiting for an overdue call, for its verdict.
+  explicit CallLedger(std::string limit = "HORING_TIMEOUT_MS") : limit_(std::move(limit)) {}
 
   // Takes the report of rank 0 <= rank < ranks, received at now_ns.
   void report(int rank, int ranks, CallReport report, int64_t now_ns);
@@ -73,8 +77,9 @@ class CallLedger {
   static CallVerdict disagreement(uint64_t sequence, const Case& one);
   std::optional<CallVerdict> desertion(uint64_t sequence, const Case& one,
                                        const Attendance& attendance) const;
-  static CallVerdict overdue(uint64_t sequence, const Case& one, const Attendance& attendance);
+  CallVerdict overdue(uint64_t sequence, const Case& one, const Attendance& attendance) const;
 
+  std::string limit_;
   std::map<uint64_t, Case> cases_;  // by sequence
   // What a rank has begun: one more than its last call, and one more than its last launch (from kFirstLaunch on).
   struct Begun {

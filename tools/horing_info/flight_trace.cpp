@@ -153,9 +153,17 @@ std::string verdictBetweenCalls(const std::map<int, Flight>& flights, uint64_t c
       absent.size() == 1 ? "rank" : "ranks", rankList(absent).c_str(), calls.c_str());
 }
 
+// What ended the waiting, by the errors that the ranks reported.
+std::string limitOf(const std::map<int, Flight>& flights) {
+  for (const char* variable : {"HORING_TIMEOUT_MS", "HORING_HEARTBEAT_MS"})
+    for (const auto& [rank, flight] : flights)
+      if (flight.error.find(variable) != std::string::npos) return variable;
+  return "until the job failed";
+}
+
 // The ranks' answers about a call go to the same judge as in the live job.
-std::string judged(const std::map<int, CallReport>& reports, int ranks) {
-  CallLedger ledger;
+std::string judged(const std::map<int, CallReport>& reports, int ranks, const std::string& limit) {
+  CallLedger ledger(limit);
   CallReport overdue = reports.begin()->second;
   for (const auto& [rank, report] : reports) {
     overdue.timeout_ms = std::max(overdue.timeout_ms, report.timeout_ms);
@@ -189,7 +197,7 @@ std::string verdictOn(const std::map<int, Flight>& flights, Kind kind, int ranks
   if (!open) return verdictBetweenCalls(flights, (flights.begin()->second.*kind).ended, ranks);
   std::map<int, CallReport> reports;
   for (const auto& [rank, flight] : flights) reports[rank] = reportOf(flight, kind, *open);
-  return judged(reports, ranks);
+  return judged(reports, ranks, limitOf(flights));
 }
 
 // Verdicts on replays that some ranks have begun and others never did. If ranks are processes, host launches are counted, too; but these
@@ -220,7 +228,7 @@ std::set<std::string> verdictsOnReplays(const std::map<int, Flight>& flights, in
         report.name = call;
       }
     }
-    verdicts.insert(judged(reports, ranks));
+    verdicts.insert(judged(reports, ranks, limitOf(flights)));
   }
   return verdicts;
 }

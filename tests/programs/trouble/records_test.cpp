@@ -1,5 +1,6 @@
 // What a job leaves for later: records of its last operations when it fails, and timelines.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -68,6 +69,22 @@ TEST_F(Records, TellWhoDisagreed) {
       << merged.output;
 }
 
+// The heartbeat ends the waiting; the deadline is far away.
+TEST_F(Records, NameTheLimitThatEndedTheWaitForAStoppedRank) {
+  Program job(jobCommand({.ranks = 2,
+                          .words = {variable("HORING_FLIGHT_DIR"), "rounds=100000000", "count=1000",
+                                    "1:signal_after_ms=300", "1:signal=" + std::to_string(SIGSTOP)}}));
+  ASSERT_TRUE(eventually([&] { return countOf(job, "end") == 1; })) << job.output() << job.errors();
+  ASSERT_EQ(files().size(), 1u) << job.output();
+  json one = json::parse(std::ifstream(files()[0]));
+  one["begun"] = one["ended"].get<uint64_t>() + 1;  // also where the rank was stopped between two calls
+  std::ofstream(files()[0]) << one;
+  const Outcome merged = trace(files());
+  EXPECT_NE(merged.output.find("; rank 0 has waited for "), std::string::npos) << merged.output;
+  EXPECT_NE(merged.output.find(" ms (HORING_HEARTBEAT_MS)\n"), std::string::npos) << merged.output;
+  EXPECT_EQ(merged.output.find("HORING_TIMEOUT_MS"), std::string::npos) << merged.output;
+}
+
 TEST_F(Records, TellOfAKilledRankByTheFileThatIsMissing) {
   runJob({.ranks = 3, .words = {variable("HORING_FLIGHT_DIR"), "rounds=1000000", "2:signal_after_ms=300"}});
   ASSERT_EQ(files().size(), 2u);
@@ -80,6 +97,7 @@ TEST_F(Records, TellOfAKilledRankByTheFileThatIsMissing) {
   EXPECT_TRUE(merged.output.starts_with(in_a_call) || merged.output.starts_with(between_calls))
       << merged.output;
   EXPECT_NE(merged.output.find("no file of rank 2\n"), std::string::npos) << merged.output;
+  EXPECT_EQ(merged.output.find("HORING_TIMEOUT_MS"), std::string::npos) << merged.output;
   for (const std::string& path : files()) {
     json one = json::parse(std::ifstream(path));
     one["begun"] = one["ended"] = 6;
