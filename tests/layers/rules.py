@@ -51,7 +51,7 @@ FACES = {
     "tools/horing_topo": ["topology"],  # it shows machines
     "tools/horing_tune": ["base", "launch", "selection", "comm/tuning", "comm"],  # it measures the machine under a communicator, and writes tables
     "tools/horing_check": ["base", "transport", "engine", "selection"],  # it names the interfaces that the transport would use, folds, and predicts collectives
-    "tools/horing_info": ["base", "topology", "control", "selection", "comm/gpu", "nccl"],  # it shows the results
+    "tools/horing_info": ["base", "topology", "control", "selection", "comm/gpu", "comm/links", "nccl"],  # it shows the results
 }
 
 # A test folder sees its layer and all below it; these see more.

@@ -35,6 +35,8 @@ Facts gatherFacts(int trial_ranks) {
   facts.machine_status = machine.status();
   if (machine.ok()) facts.machine = machine.take();
   facts.rdma_ports = readRdmaPorts("/sys/class/infiniband");
+  if (config.ok())
+    for (const int ranks : {2, 4, 8, 16}) facts.node_shm.push_back(nodeShmBytes(config.value(), ranks));
   facts.trial_ranks = trial_ranks;
   facts.gpu_bytes_per_rank = TeamMemory::kBytes;
   if (facts.configuration.ok() && trial_ranks > 0) facts.transports = tryTransports(trial_ranks);

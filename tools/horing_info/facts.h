@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "comm/links/link_shape.h"
 #include "topology/machine.h"
 
 namespace horing::info {
@@ -39,7 +40,8 @@ struct Facts {
   std::vector<std::string> rdma_ports;  // "mlx5_0 port 1: InfiniBand, 200 Gb/sec (4X HDR), state 4: ACTIVE"
   int trial_ranks = 0;
   std::vector<TransportTrial> transports;  // none when the configuration is wrong
-  uint64_t gpu_bytes_per_rank = 0;         // GPU memory if kernels serve a communicator
+  std::vector<NodeShmBytes> node_shm;  // for several numbers of ranks; none when the configuration is wrong
+  uint64_t gpu_bytes_per_rank = 0;     // GPU memory if kernels serve a communicator
 };
 
 // Reads the process environment.

@@ -40,6 +40,18 @@ std::string machineText(const Facts& facts) {
   return text + "\n";
 }
 
+// Rounded up, as a size to ask for.
+std::string nodeShmText(const Facts& facts) {
+  const auto wholeMib = [](uint64_t bytes) { return static_cast<long long>((bytes + (1 << 20) - 1) >> 20); };
+  std::string text;
+  for (const NodeShmBytes& node : facts.node_shm)
+    text += formatString(
+        "  A communicator of %2d ranks on a node takes %3lld MiB of its /dev/shm, and %lld more if all "
+        "exchange messages\n",
+        node.ranks, wholeMib(node.collectives), wholeMib(node.messages));
+  return text.empty() ? "" : "Shared memory (HORING_SHM_DIR)\n" + text + "\n";
+}
+
 std::string transportsText(const Facts& facts) {
   if (facts.transports.empty()) return "";
   std::string text =
@@ -117,7 +129,7 @@ Json transportsJson(const std::vector<TransportTrial>& trials) {
 }  // namespace
 
 std::string factsText(const Facts& facts) {
-  std::string text = versionsText(facts) + machineText(facts) + transportsText(facts);
+  std::string text = versionsText(facts) + machineText(facts) + transportsText(facts) + nodeShmText(facts);
   text += "Environment variables: value in effect, meaning, allowed values\n";
   size_t width = 0;
   for (const Variable& v : facts.variables) width = std::max(width, v.name.size() + 2);
@@ -136,6 +148,10 @@ std::string factsJson(const Facts& facts) {
   all["rdma_ports"] = facts.rdma_ports;
   all["trial_ranks"] = facts.trial_ranks;
   all["transports"] = transportsJson(facts.transports);
+  all["node_shm"] = Json::array();
+  for (const NodeShmBytes& node : facts.node_shm)
+    all["node_shm"].push_back(
+        {{"ranks", node.ranks}, {"collectives_bytes", node.collectives}, {"messages_bytes", node.messages}});
   all["gpu_bytes_per_rank"] = facts.gpu_bytes_per_rank;
   all["variables"] = variablesJson(facts.variables);
   all["environment_error"] = facts.configuration.ok() ? Json() : Json(facts.configuration.message());

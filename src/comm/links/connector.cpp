@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/links/link_shape.h"
+
 namespace horing {
 
 namespace {
@@ -71,11 +73,7 @@ Status Connector::begin(const LinkSet& links) {
 
 Result<Connector::Made> Connector::connect(LinkUse use, int peer, int transport) {
   const auto index = static_cast<size_t>(transport);
-  LinkShape shape = shapes_[index];
-  if (use >= LinkUse::kPointToPoint) {
-    shape.channels = kPointToPointChannels;
-    shape.room = 0;
-  }
+  const LinkShape shape = use >= LinkUse::kPointToPoint ? messageShapeOf(shapes_[index]) : shapes_[index];
   HORING_ASSIGN(Link* const link,
                 transports_[index]->connect(peer, addresses_[static_cast<size_t>(peer)][index], shape,
                                             static_cast<int>(use)));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/link_slots.h"
+#include "transport/shm/shm_transport.h"
 
 namespace horing {
 
@@ -26,6 +27,20 @@ LinkShape linkShapeOf(const Config& config, std::string_view transport, int rank
       static_cast<uint32_t>(slotsBetween(static_cast<int32_t>(config.socket_slots),
                                          static_cast<int32_t>(config.slots), shape.slot_bytes, ranks));
   return shape;
+}
+
+LinkShape messageShapeOf(LinkShape shape) {
+  shape.channels = kPointToPointChannels;
+  shape.room = 0;
+  return shape;
+}
+
+NodeShmBytes nodeShmBytes(const Config& config, int ranks) {
+  const LinkShape shape = linkShapeOf(config, "shm", ranks);
+  const auto all = static_cast<uint64_t>(ranks), ends = all * (all - 1);
+  return {.ranks = ranks,
+          .collectives = all * shmRankBytes() + ends * shmLinkBytes(shape),
+          .messages = ends * shmLinkBytes(messageShapeOf(shape))};
 }
 
 }  // namespace horing

@@ -17,4 +17,15 @@ bool isBetweenNodes(std::string_view transport);
 LinkShape linkShapeOf(const Config& config, std::string_view transport, int ranks);
 inline constexpr uint64_t kRoomBytes = uint64_t{8} << 20;
 
+// The same for the links of messages.
+LinkShape messageShapeOf(LinkShape shape);
+
+// What a communicator takes of HORING_SHM_DIR on a node if all its ranks are processes there, and each has links to all others.
+struct NodeShmBytes {
+  int ranks = 0;
+  uint64_t collectives = 0;
+  uint64_t messages = 0;  // if all ranks exchange messages, too
+};
+NodeShmBytes nodeShmBytes(const Config& config, int ranks);
+
 }  // namespace horing

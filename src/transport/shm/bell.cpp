@@ -12,11 +12,10 @@
 #include "base/hex.h"
 #include "base/per_process.h"
 #include "base/rights.h"
+#include "transport/shm/layout.h"
 
 namespace horing {
 namespace {
-
-constexpr uint64_t kBellPresenceBytes = 4096;  // nothing is in it
 
 // The bells of this process. A process that changes its user makes new bells, since peers refuse files of the former user.
 struct Bells {

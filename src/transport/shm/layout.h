@@ -80,6 +80,7 @@ struct PresencePage {
 static_assert(sizeof(PresencePage) == 192 + 8192 && offsetof(PresencePage, given_up) == 192 &&
               offsetof(PresencePage, bell) == 64 && offsetof(PresencePage, departed) == 128);
 inline constexpr uint64_t kPresenceBytes = 3 * 4096;
+inline constexpr uint64_t kBellPresenceBytes = 4096;  // nothing is in it
 
 enum class RowState : uint32_t { kUnmade = 0, kWaiting = 1, kMapped = 2, kRefused = 3 };
 

@@ -5,14 +5,10 @@
 
 #include "base/check.h"
 #include "transport/link_shape.h"
+#include "transport/shm/shm_transport.h"
 
 namespace horing {
 namespace {
-
-uint64_t rowFileBytes(const LinkShape& shape) {
-  constexpr uint64_t kPage = 4096;
-  return (sizeof(RowHeader) + slotRowBytes(shape) + kPage - 1) / kPage * kPage;
-}
 
 std::string rowSuffix(int sender, int number) {
   return formatString(".from-%d-%d", sender, number);
@@ -25,7 +21,7 @@ Status notARow(const std::string& path) {
 // Refuses everything that a peer of this version would not have written.
 Status checkRow(const RowHeader& row, const LinkShape& shape, uint64_t bytes, const std::string& path) {
   if (std::memcmp(row.magic.data(), kShmMagic, sizeof kShmMagic) == 0 && checkLinkShape(shape).ok() &&
-      bytes == rowFileBytes(shape)) {
+      bytes == shmLinkBytes(shape)) {
     return {};
   }
   return notARow(path);
@@ -33,12 +29,17 @@ Status checkRow(const RowHeader& row, const LinkShape& shape, uint64_t bytes, co
 
 }  // namespace
 
+uint64_t shmLinkBytes(const LinkShape& shape) {
+  constexpr uint64_t kPage = 4096;
+  return (sizeof(RowHeader) + slotRowBytes(shape) + kPage - 1) / kPage * kPage;
+}
+
 Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress& peer, const LinkShape& shape,
                                                 int number) {
   HORING_ASSIGN(ShmPeer opened, ShmPeer::open(self->directory, self->address, peer));
   const std::string path = self->path(rowSuffix(peer.rank, number));
   HORING_ASSIGN(ShmFile inbound,
-                createShmFile(path, rowFileBytes(shape),
+                createShmFile(path, shmLinkBytes(shape),
                               formatString("rank %d's link %d to rank %d (%s)", self->rank(), number,
                                            peer.rank, linkShapeText(shape).c_str())));
   auto* header = new (inbound.map.data()) RowHeader{};
@@ -68,7 +69,7 @@ Result<bool> ShmLink::openOutbound() {
   HORING_ASSIGN(const Fd fd, openShmMemory(path));
   if (!fd.valid()) return false;
   HORING_ASSIGN(const uint64_t bytes, shmFileBytes(fd.get(), path));
-  if (bytes < sizeof(RowHeader) || bytes > rowFileBytes({kMaxLinkChannels, 2, kMaxSlotBytes, kMaxSlots})) {
+  if (bytes < sizeof(RowHeader) || bytes > shmLinkBytes({kMaxLinkChannels, 2, kMaxSlotBytes, kMaxSlots})) {
     return makeStatus(Code::kRemoteError, "%s has an impossible size", path.c_str());
   }
   HORING_ASSIGN(outbound_, mapShmFile(fd.get(), bytes, path));

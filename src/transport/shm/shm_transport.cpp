@@ -260,4 +260,8 @@ Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options) {
       std::make_unique<ShmTransport>(options, std::move(self), std::move(presence), std::move(share)));
 }
 
+uint64_t shmRankBytes() {
+  return kPresenceBytes + kBellPresenceBytes;
+}
+
 }  // namespace horing

@@ -29,6 +29,10 @@ Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options);
 
 inline constexpr int64_t kShmLivenessMs = 100;
 
+// What a rank takes of the directory: for itself, if it is a process of its own, and for its end of a link.
+uint64_t shmRankBytes();
+uint64_t shmLinkBytes(const LinkShape& shape);
+
 // Removes files of killed processes of this user from the directory; returns their number. Every new transport does so; this function is
 // for a launcher, after its last rank has ended.
 int removeShmLeftovers(const std::string& directory);

@@ -6,8 +6,12 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "job.h"
 
@@ -47,6 +51,57 @@ TEST(SmallSharedMemory, IsNoObstacle) {
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
   EXPECT_NE(outcome.everything.find(folder.path() + " is full: slots of rank "), std::string::npos)
       << outcome.everything;
+}
+
+// What the processes have mapped of the folder; files there lose their names soon.
+uint64_t mappedBytes(const std::string& folder, const std::vector<std::string>& pids) {
+  std::map<std::string, uint64_t> files;  // by inode
+  for (const std::string& pid : pids) {
+    std::ifstream maps("/proc/" + pid + "/maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find(folder + "/horing-") == std::string::npos) continue;
+      unsigned long long from = 0, to = 0;
+      char inode[32] = "";
+      if (std::sscanf(line.c_str(), "%llx-%llx %*s %*s %*s %31s", &from, &to, inode) == 3)
+        files[inode] = to - from;
+    }
+  }
+  uint64_t bytes = 0;
+  for (const auto& [inode, size] : files) bytes += size;
+  return bytes;
+}
+
+// What horing-info says that the node needs is what a job takes whose ranks all have links to all others.
+TEST(SharedMemory, IsTakenAsHoringInfoSays) {
+  const nlohmann::json facts =
+      nlohmann::json::parse(runProgram({HORING_INFO_PROGRAM, "--json", "--ranks", "0"}).output);
+  const nlohmann::json &two = facts["node_shm"][0], &four = facts["node_shm"][1];
+  ASSERT_EQ(two["ranks"], 2);
+  ASSERT_EQ(four["ranks"], 4);
+  struct Case {
+    int ranks;
+    const char* collective;
+    uint64_t stated;
+  };
+  for (const Case& each : {Case{4, "collective=all_reduce", four["collectives_bytes"]},
+                           Case{2, "collective=exchange", two["messages_bytes"]}}) {
+    const ShmFolder folder;
+    const Program job(jobCommand({.ranks = each.ranks,
+                                  .words = {"rounds=100000000", "count=1000", each.collective,
+                                            folder.variable(), "HORING_ALGO=all_reduce=direct"},
+                                  .before = {"sh", "-c", "echo process $$; exec \"$0\" \"$@\""}}));
+    uint64_t taken = 0;
+    const auto isTaken = [&] {
+      std::vector<std::string> pids;
+      std::istringstream words(job.output());
+      for (std::string word; words >> word;)
+        if (word == "process" && words >> word) pids.push_back(word);
+      taken = mappedBytes(folder.path(), pids);
+      return taken > each.stated * 0.95;
+    };
+    EXPECT_TRUE(eventually(isTaken, std::chrono::seconds(20))) << taken << " of " << each.stated;
+    EXPECT_LE(taken, each.stated * 1.05) << each.collective;
+  }
 }
 
 // If it cannot be used at all, sockets serve, and that is logged once.
