@@ -32,6 +32,10 @@ class Liveness {
   // make one verdict. Empty before nextLookNs(). Call this at least that often: a call that comes much too late means that this
   // process itself was stopped and messages wait to be read; then all members get their full time again.
   std::vector<int> look(int64_t now_ns);
+  // How long a watched member has been silent; of others 0.
+  int64_t silenceNs(int member, int64_t now_ns) const {
+    return watches(member) ? now_ns - at(member).heard_ns : 0;
+  }
   // How long a member may be silent, in milliseconds.
   int64_t patienceMs(int member) const { return at(member).interval_ns * kBeatsMissed / 1'000'000; }
 

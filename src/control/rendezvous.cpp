@@ -234,11 +234,13 @@ void Rendezvous::notePace(int rank, const Pace& pace, int64_t now_ns) {
   member(rank).pace_ns = now_ns;
 }
 
-std::vector<std::string> Rendezvous::jobLines(int64_t now_ns) const {
+std::vector<std::string> Rendezvous::jobLines(int64_t now_ns,
+                                              const std::function<int64_t(int)>& silence_ns) const {
   std::vector<std::string> lines;
   for (const PaceFinding& finding : paces_.lasting()) lines.push_back(text(finding, true));
   if (lines.empty())
     lines.emplace_back("by the calls that have ended, no rank comes late and no path is slow");
+  constexpr int64_t kQuietMs = 1500;
   size_t bytes = 0;
   for (int rank = 0; rank < ranks_; ++rank) {
     if (bytes > kMaxJobText / 2) {
@@ -247,7 +249,11 @@ std::vector<std::string> Rendezvous::jobLines(int64_t now_ns) const {
     }
     const Member& each = members_[static_cast<size_t>(rank)];
     const bool is_recent = now_ns - each.pace_ns <= 3 * kPaceNs;
-    lines.push_back(name(rank) + ": " + (is_recent ? paceText(each.pace) : "no calls"));
+    const int64_t silence_ms = silence_ns(rank) / 1'000'000;
+    std::string what = is_recent ? paceText(each.pace) : "no calls";
+    if (silence_ms >= kQuietMs)
+      what = formatString("nothing heard of it for %.2g s", static_cast<double>(silence_ms) / 1000);
+    lines.push_back(name(rank) + ": " + what);
     bytes += lines.back().size();
   }
   return lines;

@@ -3,6 +3,7 @@
 // feeds it and sends its messages.
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -47,8 +48,9 @@ class Rendezvous {
   std::string takeLate(int64_t now_ns);
   // The ranks that make others wait, which is no error: a line when a finding begins to last, and when it ends. Empties the list.
   std::vector<std::string> takePaceNews();
-  // The pace of all ranks, for people: a line for each rank that makes others wait, and one for each rank.
-  std::vector<std::string> jobLines(int64_t now_ns) const;
+  // The pace of all ranks, for people: a line for each rank that makes others wait, and one for each rank. `silence_ns`: since when nothing
+  // was heard of a rank.
+  std::vector<std::string> jobLines(int64_t now_ns, const std::function<int64_t(int)>& silence_ns) const;
   // When to call tick() and takeLate(); INT64_MAX: not before another event.
   int64_t nextTickNs() const;
 

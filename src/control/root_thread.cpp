@@ -258,8 +258,9 @@ Status RootThread::handleJoined(Client& client, RankMessage message, int64_t now
           [&](const PingMessage& ping) { pings_[rank] = ping.number; },
           [&](const Pace& pace) { rendezvous_.notePace(rank, pace, now_ns); },
           [&](const JobQuestion&) {
+            const auto silence_ns = [&](int other) { return liveness_.silenceNs(other, now_ns); };
             client.channel.send(std::make_shared<const std::vector<std::byte>>(
-                encodeMessage(RootMessage(JobAnswer{rendezvous_.jobLines(now_ns)}))));
+                encodeMessage(RootMessage(JobAnswer{rendezvous_.jobLines(now_ns, silence_ns)}))));
           },
       },
       message);

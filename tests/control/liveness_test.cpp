@@ -36,6 +36,14 @@ TEST(Liveness, LosesWhoIsSilentForSevenBeats) {
   EXPECT_EQ(liveness.patienceMs(1), 3500);
 }
 
+TEST(Liveness, KnowsSinceWhenAMemberIsSilent) {
+  Liveness liveness;
+  liveness.watch(1, 500, 0);
+  liveness.heard(1, 1000 * kMs);
+  EXPECT_EQ(liveness.silenceNs(1, 2600 * kMs), 1600 * kMs);
+  EXPECT_EQ(liveness.silenceNs(0, 2600 * kMs), 0) << "it is not watched";
+}
+
 TEST(Liveness, NamesThoseTogetherWhoFellSilentTogether) {
   Liveness liveness;
   for (const int member : {0, 1, 2, 3}) liveness.watch(member, 500, member * 100 * kMs);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -16,10 +17,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "control/control_messages.h"
 #include "control/job_window.h"
 
 namespace horing::info {
@@ -33,23 +38,37 @@ struct Process {
   std::string pid;
 };
 
+// A window that is asked. Its answer comes through a pipe, from a child that can be elsewhere: the process's name, a line, and what the
+// window says.
+struct Asked {
+  const Process* process;
+  pid_t child = -1;
+  Fd pipe;  // closed once everything has come
+  std::string text{};
+  bool isSilent() const { return pipe.valid(); }
+  std::string name() const { return text.empty() ? "pid " + process->pid : text.substr(0, text.find('\n')); }
+  std::string answer() const { return text.substr(std::min(text.find('\n'), text.size() - 1) + 1); }
+};
+
 uint64_t inodeOf(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_ino) : 0;
 }
 
+// "T (stopped)" for "State:"; empty if the process has ended.
+std::string statusOf(const Process& process, const std::string& field) {
+  std::ifstream status(process.folder + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (const size_t at = line.find_first_not_of("\t ", field.size());
+        line.starts_with(field) && at != std::string::npos)
+      return line.substr(at);
+  return {};
+}
+
 // The process's number in its own pid namespace, which is the innermost.
 int64_t innermostPid(const Process& process) {
-  std::ifstream status(process.folder + "/status");
-  std::string line, word;
-  while (std::getline(status, line)) {
-    if (!line.starts_with("NSpid:")) continue;
-    std::istringstream words(line.substr(6));
-    while (words >> word) {
-    }
-    return std::atoll(word.c_str());
-  }
-  return -1;
+  const std::string numbers = statusOf(process, "NSpid:");
+  return numbers.empty() ? -1 : std::atoll(numbers.substr(numbers.find_last_of("\t ") + 1).c_str());
 }
 
 // The names of its windows, without the mark of an abstract name.
@@ -64,61 +83,96 @@ std::vector<std::string> windowsOf(const Process& process) {
   return {names.begin(), names.end()};
 }
 
-// Of a process in another container or emulated node, which has other abstract names.
-bool enterNetworkOf(const Process& process) {
-  for (const auto& [name, kind] : {std::pair{"user", CLONE_NEWUSER}, {"net", CLONE_NEWNET}}) {
-    const std::string there = process.folder + "/ns/" + name;
-    if (inodeOf(there) == inodeOf(std::string("/proc/self/ns/") + name)) continue;
-    const Fd space(::open(there.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!space.valid() || ::setns(space.get(), kind) != 0) return false;
-  }
+bool enter(const Process& process, const char* name, int kind) {
+  const std::string there = process.folder + "/ns/" + name;
+  if (inodeOf(there) == inodeOf(std::string("/proc/self/ns/") + name)) return true;
+  const Fd space(::open(there.c_str(), O_RDONLY | O_CLOEXEC));
+  return space.valid() && ::setns(space.get(), kind) == 0;
+}
+
+// Of a process in another container or emulated node, which has other abstract names. Only the name of its host can do without.
+bool enterNodeOf(const Process& process) {
+  if (!enter(process, "user", CLONE_NEWUSER) || !enter(process, "net", CLONE_NEWNET)) return false;
+  (void)enter(process, "uts", CLONE_NEWUTS);
   return true;
 }
 
-// What the window says, and when it is not of the same user: nothing.
-std::string lookInto(const std::string& window) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (window.size() >= sizeof address.sun_path) return {};
-  std::memcpy(address.sun_path + 1, window.data(), window.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + window.size());
-  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return {};
-  std::string text;
-  char part[4096];
-  for (;;) {
-    pollfd entry{socket.get(), POLLIN, 0};
-    if (::poll(&entry, 1, kPatienceMs) <= 0) return {};
-    const ssize_t size = ::read(socket.get(), part, sizeof part);
-    if (size <= 0 || text.size() > kMaxJobText) return text;
-    text.append(part, static_cast<size_t>(size));
+void writeAll(int fd, const char* bytes, size_t size) {
+  while (size > 0) {
+    const ssize_t written = ::write(fd, bytes, size);
+    if (written <= 0) return;
+    bytes += written;
+    size -= static_cast<size_t>(written);
   }
 }
 
-// In a child, which can be elsewhere.
-std::string answerOf(const Process& process, const std::string& window) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
-  const Fd read_end(ends[0]);
-  Fd write_end(ends[1]);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const std::string text = enterNetworkOf(process) ? lookInto(window) : std::string();
-    size_t written = 0;
-    while (written < text.size()) {
-      const ssize_t size = ::write(write_end.get(), text.data() + written, text.size() - written);
-      if (size <= 0) break;
-      written += static_cast<size_t>(size);
-    }
-    ::_exit(0);
-  }
-  write_end.reset();
-  std::string text;
+// Writes what the window says, and when it is not of the same user: nothing. Waits without a limit.
+void lookInto(const std::string& window, int to) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (window.size() >= sizeof address.sun_path) return;
+  std::memcpy(address.sun_path + 1, window.data(), window.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + window.size());
+  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return;
   char part[4096];
-  for (ssize_t size = 0; child > 0 && (size = ::read(read_end.get(), part, sizeof part)) > 0;)
-    text.append(part, static_cast<size_t>(size));
-  if (child > 0) ::waitpid(child, nullptr, 0);
-  return text;
+  size_t seen = 0;
+  for (ssize_t size = 0; seen <= kMaxJobText && (size = ::read(socket.get(), part, sizeof part)) > 0;) {
+    writeAll(to, part, static_cast<size_t>(size));
+    seen += static_cast<size_t>(size);
+  }
+}
+
+Result<Asked> ask(const Process& process, const std::string& window) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return systemError(errno, "making a pipe");
+  Asked asked{&process, -1, Fd(ends[0])};
+  const Fd write_end(ends[1]);
+  const int64_t pid = innermostPid(process);
+  asked.child = ::fork();
+  if (asked.child < 0) return systemError(errno, "starting a process");
+  if (asked.child > 0) return asked;
+  ::alarm(2 * kPatienceMs / 1000);  // if nobody ends it
+  ::fcntl(write_end.get(), F_SETFL, 0);
+  if (enterNodeOf(process)) {
+    ProcessName name = thisProcess();
+    name.pid = pid;
+    const std::string line = name.toString() + "\n";
+    writeAll(write_end.get(), line.data(), line.size());
+    lookInto(window, write_end.get());
+  }
+  ::_exit(0);
+}
+
+// One deadline for all.
+void awaitAnswers(std::vector<Asked>& all) {
+  const SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, kPatienceMs);
+  for (;;) {
+    std::vector<pollfd> entries;
+    for (const Asked& one : all) entries.push_back({one.pipe.get(), POLLIN, 0});
+    const bool anybody = std::ranges::any_of(all, &Asked::isSilent);
+    if (!anybody || ::poll(entries.data(), entries.size(), deadline.remainingMs()) == 0) break;
+    char part[4096];
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (entries[i].revents == 0) continue;
+      const ssize_t size = ::read(entries[i].fd, part, sizeof part);
+      if (size > 0) all[i].text.append(part, static_cast<size_t>(size));
+      if (size == 0) all[i].pipe.reset();
+    }
+  }
+  for (const Asked& one : all) {
+    if (one.isSilent()) ::kill(one.child, SIGKILL);
+    ::waitpid(one.child, nullptr, 0);
+  }
+}
+
+// "does not answer; its process is stopped (state T)"
+std::string silenceText(const Process& process) {
+  const std::string state = statusOf(process, "State:").substr(0, 1);
+  if (state.empty()) return "does not answer; its process has ended";
+  if (state == "T" || state == "t") return "does not answer; its process is stopped (state " + state + ")";
+  return "does not answer; its process is in state " + state;
 }
 
 bool isPid(const std::string& text) {
@@ -134,20 +188,36 @@ std::vector<Process> allProcesses() {
 }
 
 // A rank says its own words, an empty line, and those of its job, which each rank knows.
-struct Told {
-  std::set<std::string> jobs;
-  std::string ranks_text, jobs_text;
+class Told {
+ public:
   void add(const std::string& answer) {
     const size_t end = answer.find("\n\n");
     if (end == std::string::npos) return;
-    ranks_text += answer.substr(0, end + 1);
+    ranks_text_ += answer.substr(0, end + 1);
     const std::string job = answer.substr(0, answer.find(':')), of_all = answer.substr(end + 2);
     // Jobs may have one name: those of different processes are different jobs.
     const size_t rank0 = of_all.find("rank 0 (");
     const std::string who =
         rank0 == std::string::npos ? "" : of_all.substr(rank0, of_all.find(')', rank0) - rank0);
-    if (jobs.insert(job + who).second) jobs_text += "\n" + job + "\n" + of_all;
+    if (jobs_.insert(job + who).second) jobs_text_ += "\n" + job + "\n" + of_all;
   }
+  // Replaces what the jobs say of the process, once all have been added.
+  void addSilent(const std::string& name, const std::string& what) {
+    const std::string end_of_name = " (" + name + "): ";
+    std::istringstream lines(std::exchange(jobs_text_, {}));
+    bool is_known = false;
+    for (std::string line; std::getline(lines, line);) {
+      const size_t at = line.starts_with("rank ") ? line.find(end_of_name) : std::string::npos;
+      is_known = is_known || at != std::string::npos;
+      jobs_text_ += (at == std::string::npos ? line : line.substr(0, at + end_of_name.size()) + what) + "\n";
+    }
+    if (!is_known) ranks_text_ += "process (" + name + "): " + what + "\n";
+  }
+  std::string text() const { return ranks_text_ + jobs_text_; }
+
+ private:
+  std::set<std::string> jobs_;
+  std::string ranks_text_, jobs_text_;
 };
 
 }  // namespace
@@ -159,8 +229,9 @@ Result<std::string> runningJobs(const std::vector<std::string>& pids) {
       return makeStatus(Code::kInvalidArgument, "'%s' is not the number of a process", pid.c_str());
     processes.push_back({"/proc/" + pid, pid});
   }
-  Told told;
-  for (const Process& process : pids.empty() ? allProcesses() : processes) {
+  if (pids.empty()) processes = allProcesses();
+  std::vector<Asked> all;
+  for (const Process& process : processes) {
     const std::vector<std::string> windows = windowsOf(process);
     if (windows.empty() && !pids.empty())
       return makeStatus(
@@ -168,18 +239,27 @@ Result<std::string> runningJobs(const std::vector<std::string>& pids) {
           "process %s has no communicator of horing, or is not there, or its /proc entry cannot be read",
           process.pid.c_str());
     for (const std::string& window : windows) {
-      const std::string answer = answerOf(process, window);
-      if (answer.empty() && !pids.empty())
-        return makeStatus(
-            Code::kSystemError,
-            "process %s does not answer: it is another user's, in a container that this user may not "
-            "enter, stopped, or about to end",
-            process.pid.c_str());
-      told.add(answer);
+      HORING_ASSIGN(Asked asked, ask(process, window));
+      all.push_back(std::move(asked));
     }
   }
-  if (told.ranks_text.empty()) return std::string("no process here that may be looked into uses horing\n");
-  return told.ranks_text + told.jobs_text;
+  awaitAnswers(all);
+  Told told;
+  std::map<std::string, const Process*> silent;  // by name
+  for (const Asked& one : all) {
+    if (one.isSilent()) {
+      silent[one.name()] = one.process;
+    } else if (one.answer().empty() && !pids.empty()) {
+      return makeStatus(Code::kSystemError,
+                        "process %s does not answer: it is another user's, in a container that this user may "
+                        "not enter, or about to end",
+                        one.process->pid.c_str());
+    }
+    told.add(one.answer());
+  }
+  for (const auto& [name, process] : silent) told.addSilent(name, silenceText(*process));
+  const std::string text = told.text();
+  return text.empty() ? "no process here that may be looked into uses horing\n" : text;
 }
 
 }  // namespace horing::info

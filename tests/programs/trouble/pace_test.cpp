@@ -1,5 +1,9 @@
 // What a running job reports about late ranks and slow paths, in its log and to `horing-info job`.
 #include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <optional>
 
 #include "job.h"
 
@@ -82,6 +86,51 @@ TEST(JobWindow, TellsTheRanksInTheirFirstCallFromTheOneInNone) {
   const std::string name = seen.output.substr(0, seen.output.find(':'));  // "job 1a2b3c4d"
   seen = runProgram({HORING_INFO_PROGRAM, "job"});                        // with all jobs of the machine
   EXPECT_TRUE(line_has(name + ": rank 1 of 3 (", ") in no call\n")) << name << '\n' << seen.output;
+}
+
+// The ranks from 1 on are stopped; with a job that lives on.
+class StoppedRanks : public testing::Test {
+ protected:
+  void start(int ranks, const std::string& heartbeat_ms) {
+    JobOptions options{.ranks = ranks, .words = {"rounds=100000000", "count=1000"}};
+    options.environment = {"HORING_HEARTBEAT_MS=" + heartbeat_ms};
+    options.before = {"sh", "-c", "[ $RANK != 0 ] || echo process $$; exec \"$0\" \"$@\""};
+    for (int rank = 1; rank < ranks; ++rank) {
+      options.words.push_back(std::to_string(rank) + ":signal_after_ms=300");
+      options.words.push_back(std::to_string(rank) + ":signal=" + std::to_string(SIGSTOP));
+    }
+    job_.emplace(jobCommand(options));
+    ASSERT_TRUE(eventually([&] { return countOf(*job_, "signal") == ranks - 1; })) << job_->errors();
+  }
+  // What is said of the rank.
+  static std::string lineOf(int rank, const std::string& output) {
+    const size_t at = output.find("\nrank " + std::to_string(rank) + " (");
+    return at == std::string::npos ? "" : output.substr(at + 1, output.find('\n', at + 1) - at - 1);
+  }
+  std::optional<Program> job_;
+};
+
+// One after the other they would take 12 s.
+TEST_F(StoppedRanks, AreAskedTogetherAndNamed) {
+  start(5, "10000");
+  const auto began = std::chrono::steady_clock::now();
+  const Outcome seen = runProgram({HORING_INFO_PROGRAM, "job"});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+  EXPECT_EQ(seen.code, 0) << seen.errors;
+  for (int rank = 1; rank < 5; ++rank)
+    EXPECT_TRUE(lineOf(rank, seen.output).ends_with("): does not answer; its process is stopped (state T)"))
+        << seen.output;
+}
+
+// Here as seen by a rank that does not know their processes.
+TEST_F(StoppedRanks, AreNotSaidToHaveMadeNoCalls) {
+  start(2, "2000");
+  Outcome seen;
+  EXPECT_TRUE(eventually([&] {
+    seen = runProgram({HORING_INFO_PROGRAM, "job", pidIn(*job_)});
+    return lineOf(1, seen.output).find("): nothing heard of it for ") != std::string::npos;
+  })) << seen.output
+      << seen.errors;
 }
 
 TEST(JobWindow, IsFoundOnEmulatedNodes) {
