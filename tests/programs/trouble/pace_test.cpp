@@ -107,6 +107,13 @@ class StoppedRanks : public testing::Test {
     const size_t at = output.find("\nrank " + std::to_string(rank) + " (");
     return at == std::string::npos ? "" : output.substr(at + 1, output.find('\n', at + 1) - at - 1);
   }
+  // From the ranks of the process's job on: other jobs may run on this machine.
+  static std::string fromJobOf(const std::string& pid, const std::string& output) {
+    const size_t line = output.rfind('\n', output.find(", pid " + pid + ")")) + 1;
+    const std::string name = output.substr(line, output.find(':', line) - line);  // "job 1a2b3c4d"
+    const size_t ranks = output.find('\n' + name + '\n');
+    return ranks == std::string::npos ? "" : output.substr(ranks);
+  }
   std::optional<Program> job_;
 };
 
@@ -117,8 +124,9 @@ TEST_F(StoppedRanks, AreAskedTogetherAndNamed) {
   const Outcome seen = runProgram({HORING_INFO_PROGRAM, "job"});
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
   EXPECT_EQ(seen.code, 0) << seen.errors;
+  const std::string of_job = fromJobOf(pidIn(*job_), seen.output);
   for (int rank = 1; rank < 5; ++rank)
-    EXPECT_TRUE(lineOf(rank, seen.output).ends_with("): does not answer; its process is stopped (state T)"))
+    EXPECT_TRUE(lineOf(rank, of_job).ends_with("): does not answer; its process is stopped (state T)"))
         << seen.output;
 }
 
