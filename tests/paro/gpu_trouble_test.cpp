@@ -78,10 +78,10 @@ TEST_F(ParoOnGpuTrouble, NoMemoryNamesWhatWasWanted) {
   });
 }
 
+// The rest of the text says whether a CUDA compiler built the library.
 TEST_F(ParoOnGpuTrouble, WithoutKernelsThereIsNoClient) {
   cuda_.setKernels(nullptr);
-  expectRefused(horingUnhandledCudaError, "this library was built without a CUDA compiler and has no kernels",
-                leave);
+  expectRefused(horingUnhandledCudaError, "kernels", leave);
   cuda_.setKernels(&kElementKernels);
 }
 
