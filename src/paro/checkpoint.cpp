@@ -254,8 +254,7 @@ Status Client::spread(Bucket& bucket, std::byte* block, horingParoPartition_t ke
   if (kept == horingParoByAll || bucket.layout.padded == 0) return {};
   HORING_TRY(failWith(param_transfers_.issue(gatherTo(kept), {block, nullptr, bucket.layout.padded, type},
                                              /*average=*/false)));
-  HORING_ASSIGN(bucket.params_ready, param_transfers_.completion());
-  return {};
+  return mark(param_transfers_, bucket.params_ready);
 }
 
 Status Client::spread() {

@@ -129,6 +129,14 @@ Status Client::failWith(const Status& status) {
   return failed_;
 }
 
+// What was issued cannot be waited for if it has no mark.
+Status Client::mark(const Transfers& transfers, Completion& completion) {
+  Result<Completion> marked = transfers.completion();
+  HORING_TRY(failWith(marked.status()));
+  completion = marked.take();
+  return {};
+}
+
 Status Client::issueSync(horingParoPhase_t phase, Transfers& transfers, Bucket& bucket,
                          const Memory& memory) {
   const bool grads = phase == horingParoPhaseSyncGrads;
@@ -146,7 +154,7 @@ Status Client::issueSync(horingParoPhase_t phase, Transfers& transfers, Bucket& 
 
 Status Client::await(const Completion& completion) {
   HORING_TRY(failWith(completion.await()));
-  return backend_->isHost() ? Status() : failWith(grid_.news());
+  return failWith(grid_.news());
 }
 
 // ---- Parameters ----
@@ -204,7 +212,7 @@ Status Client::gatherParams(int number) {
     HORING_ASSIGN(bucket->gathered, takeGathered(bytes));
     HORING_TRY(
         issue(param_transfers_, moves_.front(), *bucket, bucket->gathered.data(), bucket->params.data()));
-    HORING_ASSIGN(bucket->params_ready, param_transfers_.completion());
+    HORING_TRY(mark(param_transfers_, bucket->params_ready));
   }
   bucket->is_gathered = true;
   bucket->gathered_type = bucket->layout.type;
@@ -321,7 +329,7 @@ Status Client::reduceGrads(int number) {
     for (const Move& move : moves_)
       if (move.phase == horingParoPhaseReduce)
         HORING_TRY(issue(grad_transfers_, move, *bucket, buffer->memory.data()));
-    HORING_ASSIGN(buffer->reduced, grad_transfers_.completion());
+    HORING_TRY(mark(grad_transfers_, buffer->reduced));
   }
   ++bucket->reductions;
   buffer->use = GradBuffer::Use::kReducing;
@@ -417,7 +425,7 @@ Status Client::startFold(const Move& move, Bucket& bucket, std::byte* block) {
   GradBuffer* const scratch = &*std::ranges::find(grad_buffers_, GradBuffer::Use::kFree, &GradBuffer::use);
   HORING_TRY(failWith(grad_transfers_.scatter(
       move, {block, nullptr, bucket.layout.padded, bucket.layout.grad_type}, scratch->memory.data())));
-  HORING_ASSIGN(scratch->reduced, grad_transfers_.completion());
+  HORING_TRY(mark(grad_transfers_, scratch->reduced));
   scratch->use = GradBuffer::Use::kReducing;
   folds_.push_back({move, &bucket, block, scratch});
   return {};
@@ -429,7 +437,7 @@ Status Client::endOldestFold() {
   HORING_TRY(
       failWith(grad_transfers_.fold(move, {block, nullptr, bucket->layout.padded, bucket->layout.grad_type},
                                     scratch->memory.data(), description_.config.average)));
-  HORING_ASSIGN(bucket->grads_ready, grad_transfers_.completion());
+  HORING_TRY(mark(grad_transfers_, bucket->grads_ready));
   scratch->use = GradBuffer::Use::kFree;
   scratch->reduced = {};
   folds_.pop_front();
@@ -460,7 +468,7 @@ Status Client::syncGrads() {
   for (Bucket& bucket : buckets_) {
     if (!bucket.layout.trainable || bucket.layout.padded == 0) continue;
     HORING_TRY(issueSync(horingParoPhaseSyncGrads, grad_transfers_, bucket, bucket.grads));
-    HORING_ASSIGN(bucket.grads_ready, grad_transfers_.completion());
+    HORING_TRY(mark(grad_transfers_, bucket.grads_ready));
   }
   while (!folds_.empty()) HORING_TRY(endOldestFold());
   phase_ = Phase::kUpdate;
@@ -527,7 +535,7 @@ Status Client::publish(Bucket& bucket) {
                                  bucket.layout.type, block.count));
   if (bucket.layout.padded == 0) return {};
   HORING_TRY(issueSync(horingParoPhaseSyncParams, param_transfers_, bucket, bucket.params));
-  HORING_ASSIGN(bucket.params_ready, param_transfers_.completion());
+  HORING_TRY(mark(param_transfers_, bucket.params_ready));
   return {};
 }
 

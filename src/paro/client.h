@@ -122,6 +122,8 @@ class Client {
 
   Status issue(Transfers& transfers, const Move& move, Bucket& bucket, std::byte* block,
                const std::byte* own = nullptr);
+  // `completion` of all that was issued on `transfers`.
+  Status mark(const Transfers& transfers, Completion& completion);
   // Issues the phase's moves on the blocks in `memory`, which holds a block of `partition`.
   Status issueSync(horingParoPhase_t phase, Transfers& transfers, Bucket& bucket, const Memory& memory);
   // Waits, or lets the stream of a GPU wait.

@@ -224,6 +224,24 @@ TEST_F(ParoOnGpuTrouble, AnErrorOfTheGpuSticks) {
       });
 }
 
+// A collective that was issued and has no event to wait for would be read too early, or issued twice.
+TEST_F(ParoOnGpuTrouble, AnEventThatFailsSticks) {
+  destroyAll(comms_);
+  meet({1});
+  for (const int good : {0, 2})  // the event before the collective, and the one after it
+    onGpus(configOf(horingParoGGG), {{1000, horingFloat32, 1}},
+           [&](horingParo_t paro, Trainee& trainee, GpuRank& mine) {
+             trainee.initialise();
+             mine.stream().synchronize();
+             cuda_.fail("cuEventRecord", 999, good, 1);
+             EXPECT_TRUE(paroRefuses(horingParoGatherParams(paro, 0), horingUnhandledCudaError,
+                                     "marking a place on a stream"));
+             cuda_.fail(nullptr, 0);
+             EXPECT_TRUE(paroRefuses(horingParoGatherParams(paro, 0), horingUnhandledCudaError,
+                                     "marking a place on a stream"));
+           });
+}
+
 // Memory of a caller, on a GPU or of the host.
 class Pool {
  public:
