@@ -69,7 +69,9 @@ class Backend {
 
   // Refuses memory of the caller that work cannot read; `what` it is, "a gradient", and `of` what.
   virtual Status checkReadable(const void* memory, const char* what, const std::string& of) const = 0;
-  // As convert(), from memory of the caller that is the host's or a GPU's, and has been read on return if it is the host's.
+  // Refuses memory of the caller that take() cannot read: of another GPU. `of`: what has the values.
+  virtual Status checkTakeable(const void* memory, const std::string& of) const = 0;
+  // As convert(), from memory of the caller that is the host's or the backend's GPU's, and has been read on return if it is the host's.
   virtual Status take(const void* from, horingDataType_t from_type, void* to, horingDataType_t to_type,
                       size_t count) = 0;
   // To and from memory of the host; both are done on return.

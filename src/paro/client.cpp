@@ -178,6 +178,7 @@ Status Client::setParam(size_t param, const Values& values) {
   if (!values.data && place.count > 0)
     return makeStatus(Code::kInvalidArgument, "values is NULL: expected the %zu elements of %s", place.count,
                       labelOf(description_.names, param).c_str());
+  if (place.count > 0) HORING_TRY(backend_->checkTakeable(values.data, labelOf(description_.names, param)));
   HORING_TRY(await(bucket->params_ready));
   return store(*bucket, {place.offset, place.count}, static_cast<const std::byte*>(values.data), values.type);
 }

@@ -200,6 +200,15 @@ class GpuBackend final : public Backend {
                       "%s of %s is at %p, which is not memory of GPU %d: expected that", what, of.c_str(),
                       memory, gpu().number());
   }
+  Status checkTakeable(const void* memory, const std::string& of) const override {
+    const MemoryPlace place = driver_.placeOf(memory);
+    if (place.kind == MemoryKind::kHost || isOnGpu(memory)) return {};
+    return makeStatus(
+        Code::kInvalidArgument,
+        "the values of %s are at %p, which is memory of GPU %d: expected memory of the host, or of "
+        "GPU %d, which the client is on",
+        of.c_str(), memory, place.device, gpu().number());
+  }
   Status take(const void* from, horingDataType_t from_type, void* to, horingDataType_t to_type,
               size_t count) override;
   Status read(void* to, const void* from, size_t bytes) override {
@@ -324,6 +333,21 @@ const CudaDriver* processDriver() {
   return driver->driver();
 }
 
+Result<int> gpuOf(const CudaApi& api, CudaStream stream) {
+  if (stream == kStreamPerThread)
+    return makeStatus(
+        Code::kInvalidArgument,
+        "memory.stream is cudaStreamPerThread, which is another stream in each thread: expected "
+        "one of cudaStreamCreate, or NULL");
+  Result<int> number = CudaDevice::ofStream(api, stream);
+  if (stream || number.ok()) return number;
+  return makeStatus(
+      Code::kInvalidUsage,
+      "memory.stream is NULL, and this thread has no current GPU: call cudaSetDevice before, or "
+      "give a stream (%s)",
+      number.status().message().c_str());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> makeGpuBackend(const horingParoMemory_t& memory,
@@ -337,7 +361,7 @@ Result<std::unique_ptr<Backend>> makeGpuBackend(const horingParoMemory_t& memory
   HORING_TRY(driver->api().status());
   const CudaApi& api = driver->api().value();
   HORING_ASSIGN(const Config config, Config::fromEnvironment());
-  HORING_ASSIGN(const int number, CudaDevice::ofStream(api, memory.stream));
+  HORING_ASSIGN(const int number, gpuOf(api, memory.stream));
   HORING_ASSIGN(Gpu gpu, CudaDevice::open(api, number));
   auto backend = std::make_unique<GpuBackend>(
       *driver, memory, HostWait(std::move(gpu), std::move(news), operationMs(config.timeout_ms)));

@@ -119,6 +119,7 @@ class HostBackend final : public Backend {
   Result<Squares> takeSquares() override { return std::exchange(squares_, Squares()); }
 
   Status checkReadable(const void*, const char*, const std::string&) const override { return {}; }
+  Status checkTakeable(const void*, const std::string&) const override { return {}; }
   Status take(const void* from, horingDataType_t from_type, void* to, horingDataType_t to_type,
               size_t count) override {
     return convert(from, from_type, to, to_type, count);

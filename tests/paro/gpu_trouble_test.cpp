@@ -15,6 +15,7 @@ namespace {
 using horing::test::CurrentGpu;
 using horing::test::FakeCuda;
 using horing::test::GpuRank;
+using horing::test::GpuVector;
 using horing::test::kAllKernels;
 using horing::test::kElementKernels;
 using horing::test::ParoOnGpu;
@@ -105,6 +106,26 @@ TEST_F(ParoOnGpuTrouble, GradientsOfTheHostAreRefused) {
     EXPECT_TRUE(paroRefuses(horingParoReduceGradsOf(paro, 0, grads, 1), horingInvalidArgument,
                             "a gradient of parameter 0 is at 0x"));
   });
+}
+
+TEST_F(ParoOnGpuTrouble, ValuesOfAnotherGpuAreRefused) {
+  onGpus(configOf(horingParoGGG), {{100, horingBfloat16, 1}},
+         [&](horingParo_t paro, Trainee&, GpuRank& mine) {
+           const std::vector<float> ones(100, 1);
+           const GpuVector<float> there(cuda_, (mine.gpu() + 1) % cuda_.gpus(), ones);
+           const GpuVector<float> here(cuda_, mine.gpu(), ones);
+           EXPECT_TRUE(paroRefuses(horingParoSetParam(paro, 0, there.data(), 100, horingFloat32),
+                                   horingInvalidArgument, "the values of parameter 0 are at 0x"));
+           EXPECT_PARO(horingParoSetParam(paro, 0, here.data(), 100, horingFloat32));
+           mine.stream().synchronize();
+         });
+}
+
+TEST_F(ParoOnGpuTrouble, TheStreamHasOneGpuInAllThreads) {
+  expectRefused(horingInvalidUsage, "call cudaSetDevice before, or give a stream",
+                [](int, horingParoMemory_t& memory) { memory.stream = nullptr; });
+  expectRefused(horingInvalidArgument, "memory.stream is cudaStreamPerThread",
+                [](int, horingParoMemory_t& memory) { memory.stream = reinterpret_cast<void*>(0x2); });
 }
 
 TEST_F(ParoOnGpuTrouble, AnErrorOfTheStreamComesOutOfALaterCall) {
