@@ -210,7 +210,8 @@ typedef struct {
  * (GPUs: run on an emulated driver only, and compiled; not on a GPU yet.) */
 typedef struct {
   int onGpu; /* 1: on the GPU of `stream`; 0: on the host */
-  /* A cudaStream_t, which must outlive the client; NULL: the default stream of the current GPU. */
+  /* A cudaStream_t, which must outlive the client, but not cudaStreamPerThread; NULL: the default stream of the current
+   * GPU. */
   void* stream;
   /* Memory of the caller in place of the library's, both or neither NULL. `allocate` gives `bytes` bytes, aligned to 64, of
    * the host or of that GPU, or NULL if there are none; the client writes zeros there. `release` gets them back when no
@@ -332,10 +333,10 @@ HORING_API horingResult_t horingParoGetUsage(horingParo_t paro, horingParoUsage_
 /* ---- Parameters ---- */
 
 /* Sets a parameter (and its master) to `values`: `count` elements, which must be all of the parameter, of its
- * own type or float32. All ranks must pass the same values. The buffer remains the caller's. Not allowed
- * between horingParoOpenGrads and horingParoSyncParams, nor while the parameter's bucket is gathered. Errors:
- * horingInvalidArgument (NULL, no such parameter, another count or type), horingInvalidUsage (at another
- * time). */
+ * own type or float32. All ranks must pass the same values. The buffer remains the caller's, and has been
+ * read on return; in memory of the client's GPU when its stream gets there. Not allowed between horingParoOpenGrads and
+ * horingParoSyncParams, nor while the parameter's bucket is gathered. Errors: horingInvalidArgument (NULL, no such
+ * parameter, another count or type, memory of another GPU), horingInvalidUsage (at another time). */
 HORING_API horingResult_t horingParoSetParam(horingParo_t paro, size_t param, const void* values,
                                              size_t count, horingDataType_t type);
 
@@ -350,8 +351,8 @@ HORING_API horingResult_t horingParoGatherParams(horingParo_t paro, int bucket);
 HORING_API horingResult_t horingParoGatherMasters(horingParo_t paro, int bucket);
 
 /* Waits for the bucket if necessary and writes the address of the parameter's elements, in the wire type, or the masters'
- * if horingParoGatherMasters gathered them: read only, valid until horingParoReleaseParams. Errors: horingInvalidUsage (its bucket is not gathered), and those of
- * collectives. */
+ * if horingParoGatherMasters gathered them: read only, valid until horingParoReleaseParams. Errors: horingInvalidUsage (its
+ * bucket is not gathered), and those of collectives. */
 HORING_API horingResult_t horingParoGetParam(horingParo_t paro, size_t param, const void** values);
 
 /* Releases the gathered bucket. Errors: horingInvalidUsage (not gathered). */
@@ -377,8 +378,8 @@ HORING_API horingResult_t horingParoReduceGrads(horingParo_t paro, int bucket);
 /* As horingParoOpenGrads, a copy of these gradients, and horingParoReduceGrads, with fewer passes over memory: gradients
  * that each rank keeps whole are added up from where they are. `grads[i]` are those of the bucket's i-th parameter, in the
  * order of the parameters: all of its elements, of the bucket's gradType, not in memory of this client; NULL: zeros. They
- * have been read on return; in memory of a GPU when the stream gets there. Errors: horingInvalidArgument (NULL, not memory of the GPU, a `numGrads` other than the number of the bucket's
- * parameters), and those of the two calls. */
+ * have been read on return; in memory of a GPU when the stream gets there. Errors: horingInvalidArgument (NULL, not memory of
+ * the GPU, a `numGrads` other than the number of the bucket's parameters), and those of the two calls. */
 HORING_API horingResult_t horingParoReduceGradsOf(horingParo_t paro, int bucket, const void* const* grads,
                                                   size_t numGrads);
 
