@@ -56,25 +56,43 @@ Status isOver(const UniqueIdParts& parts) {
       addressList(parts).c_str());
 }
 
-// `last`: the error of the last attempt; ok: there was none.
-Status limitReached(const UniqueIdParts& parts, const WaitLimit& limit, const Status& last, Attempt how) {
+// What the addresses answered when each was tried once.
+struct Round {
+  Status error;  // the one that explains most; ok: none was tried
+  bool all_refuse = true;
+  bool any_refuses = false;
+  bool any_answers = false;
+
+  // A rendezvous of another job explains more than silence, and silence more than a port at which nobody listens.
+  void add(const Status& failed, Attempt how) {
+    const bool refuses = how == Attempt::kNobodyListens;
+    if (error.ok() || isRefusal(failed) || (!refuses && all_refuse)) error = failed;
+    all_refuse = all_refuse && refuses;
+    any_refuses = any_refuses || refuses;
+    any_answers = any_answers || refuses || isRefusal(failed);
+  }
+};
+
+// `last`: the last complete round.
+Status limitReached(const UniqueIdParts& parts, const WaitLimit& limit, const Round& last) {
   if (limit.aborted()) return abortedStatus();
   const std::string where = addressList(parts);
-  if (isRefusal(last))
+  const Status& error = last.error;
+  if (isRefusal(error))
     return makeStatus(Code::kRemoteError,
                       "the rendezvous at %s: %s. Use one unique ID, and one version of horing, on all ranks",
-                      where.c_str(), last.message().c_str());
-  std::string_view why = last.ok() ? "there was no time to try" : std::string_view(last.message());
+                      where.c_str(), error.message().c_str());
+  const bool nobody_listens = last.any_refuses && last.all_refuse;
+  std::string_view why = error.ok() ? "there was no time to try" : std::string_view(error.message());
   if (why.starts_with(where + ": ")) why.remove_prefix(where.size() + 2);
   return makeStatus(
       Code::kTimeout, "the rendezvous at %s cannot be reached: %.*s. %s", where.c_str(),
       static_cast<int>(why.size()), why.data(),
-      how == Attempt::kNobodyListens
+      nobody_listens
           ? "Nothing listens there: rank 0 (without a launcher the process that made the unique ID) has not "
             "begun or has ended, its communicator is complete without this rank, or the address is wrong"
-          : "Is that machine up, the address right, and no firewall between? HORING_SOCKET_IFNAME chooses "
-            "the "
-            "interface");
+          : "Is that machine up, the address right, and no firewall between? "
+            "HORING_SOCKET_IFNAME chooses the interface");
 }
 
 }  // namespace
@@ -116,7 +134,8 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, con
     HORING_TRY(waitAndProgress(*channel, limit, kAbortCheckMs));
     if (limit.aborted()) return abortedStatus();
     if (!channel->proven() && limit.deadline.passed())
-      return makeStatus(Code::kTimeout, "something listens there, but does not answer");
+      return makeStatus(Code::kTimeout, "%s: something listens there, but does not answer",
+                        address.text().c_str());
   }
   return channel;
 }
@@ -128,43 +147,40 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
   const int64_t attempt_ms = roots.size() > 1 ? kAttemptMs : kOnlyAttemptMs;
   Deadline silent_until = Deadline::after(clock, kSilenceReportedMs);
   bool silence_reported = false;
-  Status last;
-  Attempt last_how = Attempt::kFailed;
+  Round last;
   std::optional<int64_t> refused_from_ns;
   int64_t answer_ms = roots.size() > 1 ? kFirstAnswerMs : kOnlyAttemptMs;
   Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // restarts unless all refuse
   for (int pause_ms = kFirstPauseMs; !limit.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
-    bool is_closed = was_open, may_begin = false, answers = false;
+    Round round;
     for (const Endpoint& root : roots) {
-      if (limit.over()) break;
+      if (limit.over()) {
+        round.all_refuse = false;  // not all were tried
+        break;
+      }
       const int64_t bounded_ms = std::min<int64_t>(attempt_ms, limit.deadline.remainingMs());
       const auto answered_by = Deadline::after(clock, std::min(answer_ms, bounded_ms));
       Attempt how = Attempt::kFailed;
       Result<std::unique_ptr<ControlChannel>> connected =
           connectOnce(root, key, {Deadline::after(clock, bounded_ms), limit.abort, answered_by}, &how);
       if (connected.ok() || how == Attempt::kRefusedHere) return connected;
-      answers = answers || how == Attempt::kNobodyListens || isRefusal(connected.status());
-      is_closed = is_closed && how == Attempt::kNobodyListens;
-      may_begin = may_begin || (!was_open && how == Attempt::kNobodyListens);
-      // A refusal explains more than the silence of the next address.
-      if (!isRefusal(last)) {
-        last = connected.status();
-        last_how = how;
-      }
+      round.add(connected.status(), how);
     }
+    const bool is_complete = !limit.over(), may_begin = !was_open && round.any_refuses;
+    if (!isRefusal(last.error) && (is_complete || last.error.ok() || isRefusal(round.error))) last = round;
     answer_ms = std::min(2 * answer_ms, attempt_ms);
-    if (answers) silent_until = Deadline::after(clock, kSilenceReportedMs);
+    if (round.any_answers) silent_until = Deadline::after(clock, kSilenceReportedMs);
     if (silent_until.passed() && !std::exchange(silence_reported, true))
       log.warn("control", "no answer yet from the rendezvous at %s (%s): %s", addressList(parts).c_str(),
-               last.message().c_str(), kAdvice);
-    if (isRefusal(last) && !refused_from_ns) refused_from_ns = clock.nowNs();
+               last.error.message().c_str(), kAdvice);
+    if (isRefusal(last.error) && !refused_from_ns) refused_from_ns = clock.nowNs();
     const int64_t refusals_ms = may_begin ? kStrangerPatienceMs : kRefusalPatienceMs;
     if (refused_from_ns && clock.nowNs() - *refused_from_ns >= refusals_ms * 1'000'000) break;
-    if (!is_closed) closed_until = Deadline::after(clock, kRefusalPatienceMs);
+    if (!was_open || !round.all_refuse) closed_until = Deadline::after(clock, kRefusalPatienceMs);
     if (closed_until.passed() && !limit.over()) return isOver(parts);
     ::poll(nullptr, 0, std::min(pause_ms, limit.deadline.remainingMs()));
   }
-  return limitReached(parts, limit, last, last_how);
+  return limitReached(parts, limit, last);
 }
 
 }  // namespace horing

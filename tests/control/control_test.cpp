@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "control/host_addresses.h"
 #include "control_ranks.h"
 
 namespace horing {
@@ -302,6 +303,23 @@ TEST(Control, SaysThatNobodyAnswers) {
   EXPECT_TRUE(mentions(status, "rank 3: the rendezvous at 127.0.0.1:") &&
               mentions(status, "cannot be reached: Connection refused. Nothing listens there: rank 0 "))
       << status.toString();
+}
+
+TEST(Control, NamesTheAddressThatDoesNotRefuseWhicheverIsTriedLast) {
+  auto root = startRoot();
+  UniqueIdParts parts = decodeUniqueId(root->id()).take();
+  root.reset();
+  const Endpoint refuses = parts.roots[0];
+  // Of a network's broadcast address, connect() says at once that it cannot be reached.
+  const Endpoint fails = resolveHost({"127.255.255.255", 4711}).take().front();
+  for (const auto& roots : {std::vector{refuses, fails}, std::vector{fails, refuses}}) {
+    parts.roots = roots;
+    const Status status = Control::join(joinOptions(encodeUniqueId(parts).take(), 3, 4, 100)).status();
+    EXPECT_EQ(status.code(), Code::kTimeout);
+    EXPECT_TRUE(mentions(status, "cannot be reached: 127.255.255.255:4711: ") &&
+                mentions(status, "Is that machine up"))
+        << status.toString();
+  }
 }
 
 TEST(Control, GivesUpSoonOnARootThatWasOpen) {
