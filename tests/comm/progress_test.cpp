@@ -40,6 +40,47 @@ class StepsAtPolls final : public Driven, public LaneSteps {
   Status status_;
 };
 
+// One of its links is lost.
+class FailedTransport final : public Transport {
+ public:
+  const char* name() const override { return "failed"; }
+  std::vector<std::byte> address() const override { return {}; }
+  bool canReach(std::span<const std::byte>) const override { return false; }
+  std::string whyUnreachable(std::span<const std::byte>) const override { return ""; }
+  Result<Link*> connect(int, std::span<const std::byte>, const LinkShape&, int) override {
+    return progress();
+  }
+  Status progress() override { return makeStatus(Code::kRemoteError, "a link is lost"); }
+  void beginWait() override {}
+  int waitFd() const override { return -1; }
+  void endWait() override {}
+  uint64_t memoryBytes() const override { return 0; }
+  RegionAccess* regions() override { return nullptr; }
+};
+
+std::vector<std::unique_ptr<Transport>> oneFailedTransport() {
+  std::vector<std::unique_ptr<Transport>> transports;
+  transports.push_back(std::make_unique<FailedTransport>());
+  return transports;
+}
+
+// Counts how often it is asked for more.
+class CountingSource final : public MessageSource {
+ public:
+  bool mayHaveMore() override {
+    ++asked;
+    return false;
+  }
+  std::optional<Call> take() override { return std::nullopt; }
+  bool waitsForTurn() const override { return false; }
+  bool isOwnThread() const override { return true; }
+  bool wantsThread() const override { return false; }
+  void finished(uint64_t) override {}
+  int wakeFd() const override { return -1; }
+
+  int asked = 0;
+};
+
 class ProgressTest : public testing_comm::GuardedTest {
  protected:
   std::atomic<int64_t> timeout_ms_{60'000};
@@ -72,6 +113,35 @@ TEST_F(ProgressTest, ShowsStepsThatEndInTheLastPollBeforeSleep) {
   const std::string timeline = timeline_.toJson();
   for (const char* part : {"\"step 0\"", "\"step 1\"", "\"asleep\""})
     EXPECT_NE(timeline.find(part), std::string::npos) << part << " is not in " << timeline;
+}
+
+class ProgressAfterAFailure : public testing_comm::GuardedTest {
+ protected:
+  std::atomic<int64_t> timeout_ms_{60'000};
+  Connector connector_{0, {LinkShape()}, oneFailedTransport()};
+  PairMessages messages_{connector_, LinkUse::kTagged, 0, 1, 64, 0};
+  Registrations registrations_;
+  LentBuffers lent_{connector_, nullptr, registrations_};
+  Progress progress_{{.guard = guard_,
+                      .connector = connector_,
+                      .clock = clock_,
+                      .timeline = nullptr,
+                      .timeout_ms = timeout_ms_},
+                     {.messages = messages_.operation(),
+                      .connector = connector_,
+                      .lent = lent_,
+                      .clock = clock_,
+                      .rank = 0,
+                      .ranks = 1,
+                      .timeout_ms = timeout_ms_},
+                     WaitPolicy{}};
+};
+
+TEST_F(ProgressAfterAFailure, StillTakesWhatComesBetweenCalls) {
+  CountingSource source;
+  progress_.setMessages(source);
+  EXPECT_FALSE(progress_.driveForOthers());
+  EXPECT_GT(source.asked, 1) << "what arrives in one round is taken in the next, too";
 }
 
 }  // namespace

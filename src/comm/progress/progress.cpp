@@ -142,7 +142,7 @@ Status Progress::overdue(const Driven& operation) {
   const Status own =
       makeStatus(Code::kTimeout,
                  "rank %d: %s did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A rank that is waited "
-                 "for is stopped, behind a firewall, or never made this call",
+                 "for is stopped, cannot be reached, or never made this call",
                  parts_.guard.rank(), operation.name().c_str(), static_cast<long long>(timeout_ms),
                  obstacle.text.c_str());
   return parts_.guard.watchdog().overdue(operation.sequence(), obstacle, timeout_ms, own);
@@ -196,15 +196,14 @@ bool Progress::driveForOthers() {
   const int64_t end_ns = parts_.clock.nowNs() + kLongestServiceNs;
   bool took_puts = false;
   connector.beginWait(all);
-  // What fails here, also for lack of memory, ends the next call: until then, peers still need the links.
-  [[maybe_unused]] const Status moved = withoutExceptions([&]() -> Status {
+  // What fails here, also for lack of memory, ends the next call: until then, peers still need the other links.
+  [[maybe_unused]] const Status served = withoutExceptions([&] {
     for (int rounds_left = kServiceRounds; rounds_left > 0; --rounds_left) {
-      HORING_TRY(connector.progress(all));
+      [[maybe_unused]] const Status moved = connector.progress(all);
       if (!background_.poll(Covers::kNone)) continue;
       took_puts = true;
       if (parts_.clock.nowNs() < end_ns) rounds_left = kServiceRounds + 1;
     }
-    return {};
   });
   connector.endWait(all);
   return took_puts;
