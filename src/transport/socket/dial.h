@@ -55,7 +55,7 @@ class Dial final : public PollTarget {
   int64_t silentMs() const;
   // How long the machine at the address has not answered at all.
   int64_t unreachableMs() const;
-  // How long there has been no connection, even if the machine answers: its process may be stopped, or a firewall may drop connections.
+  // How long there has been no connection, even if the machine answers: its port may refuse, or a firewall may drop connections.
   int64_t unconnectedMs() const;
   // Not ok: another process answers there, for example on another machine with that address.
   const Status& misled() const { return misled_; }
