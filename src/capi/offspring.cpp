@@ -270,9 +270,9 @@ Status suspendNow(horingComm_t comm, const ChildSettings& settings) {
   HORING_TRY(checkHandle(comm));
   comm->queue->drain();
   HORING_ASSIGN(std::optional<CommunicatorOptions> again,
-                split(*comm->communicator, {0, 0, "horingCommSuspend"}, openForResume));
+                split(*comm->communicator, {.color = 0, .what = "horingCommSuspend", .replaces_parent = true},
+                      openForResume));
   HORING_TRY(settings.applyTo(*again));
-  again->rates = comm->communicator->choices().rates;
   HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(again->id));
   HORING_TRY(comm->communicator->leave());
   return suspendHandle(comm, {std::move(*again), std::move(root)});

@@ -43,8 +43,7 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::run(const Call& call) {
-  if (!has_observer_.load(std::memory_order_relaxed) || call.collective != Collective::kAllReduce)
-    return runOne(call);
+  if (!isObserved() || call.collective != Collective::kAllReduce) return runOne(call);
   const size_t bytes = totalBytes(call, membership_->ranks());
   return bytes < kLeastUnequalBytes ? runOne(call) : runObserved(call, bytes);
 }

@@ -96,6 +96,7 @@ class Communicator {
   Choices choices() const;
   // Null: nobody. Not while a call runs; on every rank.
   void observeCalls(std::unique_ptr<CallObserver> observer);
+  bool isObserved() const { return has_observer_.load(std::memory_order_relaxed); }
   // Any thread: the selection table applied to these ranks.
   std::shared_ptr<const Selector> selector() const;
   // Any thread. While a call runs, the value after links or plans were last made.

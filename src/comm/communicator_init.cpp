@@ -70,7 +70,6 @@ Status Communicator::initialise(CommunicatorOptions options) {
   HORING_TRY(checkForced(options.config));
   HORING_ASSIGN(choices_.table, SelectionTable::fromSetting(options.config.selection));
   choices_.machine = options.machine;
-  choices_.rates = options.rates;
   timeout_ms_ = operationMs(options.config.timeout_ms);
   HORING_TRY(meetOthers(std::move(options)));
   HORING_TRY(makeLinks());

@@ -62,13 +62,12 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.aborted = nullptr;
   child.failed_rank = nullptr;
   child.machine = parent.choices().machine;
-  child.rates = {};
   const std::vector<double> rates = parent.choices().rates;
   const Membership& membership = parent.membership();
   const int group = membership.placement().map().groupOf(membership.rank());
   child.parent_rate = rates.empty() ? std::nullopt : std::optional(rates[static_cast<size_t>(group)]);
   child.is_child = true;
-  child.replaces_parent = false;
+  child.follows_rates = false;
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));
   LoopbackNonce name;

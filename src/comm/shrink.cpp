@@ -84,7 +84,7 @@ Result<CommunicatorOptions> shrink(Communicator& parent, const std::vector<int>&
   const auto place = std::lower_bound(members.begin(), members.end(), membership.rank()) - members.begin();
   HORING_ASSIGN(CommunicatorOptions child,
                 childOf(parent, id.value(), static_cast<int>(place), static_cast<int>(members.size())));
-  child.replaces_parent = true;
+  child.follows_rates = parent.isObserved();
   return child;
 }
 

@@ -79,6 +79,7 @@ Result<std::optional<CommunicatorOptions>> split(Communicator& parent, const Spl
   const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
   HORING_ASSIGN(CommunicatorOptions child,
                 childOf(parent, id, static_cast<int>(place), static_cast<int>(ranks.size())));
+  child.follows_rates = choice.replaces_parent && parent.isObserved();
   return std::optional(std::move(child));
 }
 

@@ -13,6 +13,7 @@ struct SplitChoice {
   int color = kNoColor;  // kNoColor, or 0 and above
   int key = 0;
   const char* what = "horingCommSplit";  // the call, for errors
+  bool replaces_parent = false;          // the child follows rates that change if the parent does
 };
 
 // Collective over all ranks of the parent. The ranks of one color form a communicator, ordered by key, then by rank in the parent. The

@@ -47,14 +47,12 @@ struct CommunicatorOptions {
   int signals = 1;
   // The parent's cost model of the machine, if it has one; the same on all ranks. Nothing: HORING_CALIBRATE decides.
   std::optional<MachineModel> machine;
-  // For a communicator that is made again with the same ranks in the same groups: as in Choices.
-  std::vector<double> rates{};
   // For a child: the rate that its parent follows for the group of this rank, if it follows any.
   std::optional<double> parent_rate{};
   // Made from another communicator: only the first communicator of a job measures if nothing is cached (HORING_CALIBRATE=auto).
   bool is_child = false;
-  // A child that takes its parent's place: it follows rates that change, as its parent did.
-  bool replaces_parent = false;
+  // For a child with such a rate: whether it follows later changes, too.
+  bool follows_rates = false;
   // Set by any thread: the communicator, or its initialisation, then ends with an error. Null: the communicator makes its own flag.
   std::shared_ptr<std::atomic<bool>> aborted{};
   // Receives the rank that caused the error if the communicator cannot be made; unchanged if the error is about no single rank. May be

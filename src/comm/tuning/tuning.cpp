@@ -32,10 +32,11 @@ class Tuning {
  private:
   bool isFirst() const { return membership_.rank() == 0; }
   bool measuresItself() const;
+  bool mayFollowRates() const;
   Status learnMachine();
   void keepMeasured();
   Status learnRates();
-  Status inheritRates();
+  Status inheritRates(double of_this_rank);
   // `follows`: also later ones.
   void follow(const GroupRates& measured, bool follows);
   Status learnAlgorithms();
@@ -56,8 +57,8 @@ class Tuning {
 Status Tuning::run() {
   HORING_TRY(learnAlgorithms());
   const CommunicatorOptions& options = membership_.options();
-  if (options.rates.empty() && options.parent_rate) {
-    HORING_TRY(inheritRates());
+  if (options.parent_rate) {
+    HORING_TRY(inheritRates(*options.parent_rate));
   } else if (measuresItself() || config_.calibrate == kCalibrateAlways) {
     HORING_TRY(learnRates());
   }
@@ -107,32 +108,30 @@ Status Tuning::learnMachine() {
   return {};
 }
 
-// Not for reproducible reductions, nor where a table decides, nor for children, which got their parent's machine. A communicator that is made
-// again got its rates, too. Kernels run no shares, so that ranks with GPUs would lose HO-Ring.
+// Not for reproducible reductions, nor where a table decides. Kernels run no shares, so that ranks with GPUs would lose HO-Ring.
+bool Tuning::mayFollowRates() const {
+  const Placement& placement = membership_.placement();
+  const int groups = placement.map().groups();
+  return groups >= kLeastUnequalGroups && groups <= kMostUnequalGroups && !config_.reproducible &&
+         config_.selection == kSelectionAuto &&
+         std::ranges::none_of(placement.identities(),
+                              [](const HostIdentity& rank) { return rank.gpu.has_value(); });
+}
+
+// Not for children, which got their parent's machine.
 Status Tuning::learnRates() {
-  const CommunicatorOptions& options = membership_.options();
-  if (membership_.placement().map().groups() > kMostUnequalGroups) return {};
-  GroupRates measured{options.rates, kUsualMeasuringNs};
-  const bool is_child = options.machine && measured.by_group.empty();
-  if (config_.reproducible || config_.selection != kSelectionAuto || is_child) return {};
-  const std::span<const HostIdentity> ranks = membership_.placement().identities();
-  if (std::any_of(ranks.begin(), ranks.end(), [](const HostIdentity& rank) { return rank.gpu.has_value(); }))
-    return {};
-  if (measured.by_group.empty()) {
-    HORING_ASSIGN(measured, measureGroupRates(communicator_, config_.init_timeout_ms));
-  }
-  if (!measured.by_group.empty()) follow(measured, true);
+  if (!mayFollowRates() || membership_.options().machine) return {};
+  HORING_ASSIGN(const GroupRates measured, measureGroupRates(communicator_, config_.init_timeout_ms));
+  follow(measured, true);
   return {};
 }
 
 // Where the parent's ranks ended while their rates changed, they may know different ones: so each rank tells its own.
-Status Tuning::inheritRates() {
-  const CommunicatorOptions& options = membership_.options();
-  HORING_ASSIGN(const std::vector<double> of_ranks, numbersOfAll(communicator_, *options.parent_rate));
+Status Tuning::inheritRates(double of_this_rank) {
+  if (!mayFollowRates()) return {};
+  HORING_ASSIGN(const std::vector<double> of_ranks, numbersOfAll(communicator_, of_this_rank));
   const std::vector<double> by_group = ratesOfGroups(of_ranks, membership_.placement().map());
-  const bool serves = by_group.size() >= kLeastUnequalGroups && by_group.size() <= kMostUnequalGroups;
-  if (serves && !config_.reproducible && config_.selection == kSelectionAuto)
-    follow({by_group, kUsualMeasuringNs}, options.replaces_parent);
+  if (!by_group.empty()) follow({by_group, kUsualMeasuringNs}, membership_.options().follows_rates);
   return {};
 }
 

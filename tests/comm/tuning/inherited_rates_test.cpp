@@ -1,9 +1,11 @@
 // Children of a communicator that follows rates of groups.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <vector>
 
+#include "../../temporary_folder.h"
 #include "../comm_ranks.h"
 #include "comm/shrink.h"
 #include "comm/split.h"
@@ -20,14 +22,26 @@ const std::vector<double> kThirdIsSlow{100, 100, 40};
 
 using Child = Result<CommunicatorOptions>;
 
+class SilentObserver final : public CallObserver {
+ public:
+  Status ended(size_t, int64_t) override { return {}; }
+};
+
+Child madeAgain(Communicator& parent, const OpenRendezvous& open) {
+  HORING_ASSIGN(auto child, split(parent, {.color = 0, .replaces_parent = true}, open));
+  return std::move(*child);
+}
+
 class InheritedRates : public testing::Test {
  protected:
   // What the children follow: `make` makes a child of a rank's communicator, which follows the rates.
   std::vector<Choices> childrenOf(const std::function<std::vector<double>(int)>& rates_of_rank,
                                   const std::function<Child(Communicator&, const OpenRendezvous&)>& make,
                                   int left_out = -1) {
-    const auto ranks = makeRanks(kRanks, *root_, [](CommunicatorOptions& options) {
+    const std::unique_ptr<RootService> root = rootOfThisMachine(), child_root = rootOfThisMachine();
+    const auto ranks = makeRanks(kRanks, *root, [&](CommunicatorOptions& options) {
       options.config.group = std::to_string(kGroupOfRank[options.rank]);
+      options.config.cache_dir = cache_dir_;
     });
     std::vector<Choices> found(kRanks);
     onEveryRank(kRanks, [&](int rank) {
@@ -35,20 +49,26 @@ class InheritedRates : public testing::Test {
       Communicator& parent = *ranks[static_cast<size_t>(rank)];
       Choices choices = parent.choices();
       choices.rates = rates_of_rank(rank);
+      choices.machine = machine_;
       parent.choose(std::move(choices));
+      if (parent_follows_) parent.observeCalls(std::make_unique<SilentObserver>());
       Child options =
-          make(parent, [&](const CommunicatorOptions&) -> Result<UniqueId> { return child_root_->id(); });
+          make(parent, [&](const CommunicatorOptions&) -> Result<UniqueId> { return child_root->id(); });
       ASSERT_TRUE(options.ok()) << options.status().toString();
       auto child = createTuned(options.take());
       ASSERT_TRUE(child.ok()) << child.status().toString();
       found[static_cast<size_t>(rank)] = child.value()->choices();
+      follows_[rank] = child.value()->isObserved();
       shapes_[rank] = child.value()->selector()->select(Collective::kAllReduce, 16 << 20).shape;
       EXPECT_TRUE(child.value()->leave().ok());
     });
     return found;
   }
 
-  std::unique_ptr<RootService> root_ = rootOfThisMachine(), child_root_ = rootOfThisMachine();
+  bool parent_follows_ = true;
+  std::optional<MachineModel> machine_;  // the parent's
+  std::string cache_dir_ = "off";
+  bool follows_[kRanks] = {};
   Shape shapes_[kRanks];  // of the children's large all-reduces
 };
 
@@ -60,6 +80,7 @@ TEST_F(InheritedRates, AreThoseOfAShrunkJob) {
   for (int rank = 0; rank < kRanks; ++rank) {
     if (rank == kLost) continue;
     EXPECT_EQ(found[static_cast<size_t>(rank)].rates, kThirdIsSlow);
+    EXPECT_TRUE(follows_[rank]) << "as its parent does";
     const Shape& shape = shapes_[rank];
     EXPECT_EQ(shape.groups, 3);
     EXPECT_EQ(shape.ranks(), kRanks - 1);
@@ -77,6 +98,36 @@ TEST_F(InheritedRates, BelongToTheGroupsOfAChild) {
                                   return std::move(*child);
                                 });
   for (const Choices& choices : found) EXPECT_EQ(choices.rates, (std::vector<double>{40, 100, 100}));
+  for (const bool follows : follows_) EXPECT_FALSE(follows) << "its parent measures already";
+}
+
+// As horingCommSuspend and horingCommResume do it.
+TEST_F(InheritedRates, AreThoseOfACommunicatorThatIsMadeAgain) {
+  const auto found = childrenOf([](int) { return kThirdIsSlow; }, madeAgain);
+  for (const Choices& choices : found) EXPECT_EQ(choices.rates, kThirdIsSlow);
+  for (const bool follows : follows_) EXPECT_TRUE(follows) << "as its parent does";
+}
+
+TEST_F(InheritedRates, StayWhereTheParentFollowsNoChanges) {
+  parent_follows_ = false;
+  childrenOf([](int) { return kThirdIsSlow; }, madeAgain);
+  for (const bool follows : follows_) EXPECT_FALSE(follows);
+  constexpr int kLost = 0;
+  childrenOf([](int) { return kThirdIsSlow; },
+             [](Communicator& parent, const OpenRendezvous& open) { return shrink(parent, {kLost}, open); },
+             kLost);
+  for (int rank = kLost + 1; rank < kRanks; ++rank) EXPECT_FALSE(follows_[rank]);
+}
+
+// A child chooses by the machine that its parent measured, and keeps that for later jobs.
+TEST_F(InheritedRates, ThatDifferKeepMeasurementsFromLaterJobs) {
+  const test::TemporaryFolder folder;
+  machine_ = MachineModel();
+  cache_dir_ = folder.path();
+  childrenOf([](int) { return kThirdIsSlow; }, madeAgain);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  childrenOf([](int) { return std::vector<double>{100, 100, 100}; }, madeAgain);
+  EXPECT_FALSE(std::filesystem::is_empty(folder.path())) << "equal links are those of other jobs, too";
 }
 
 // A rank was lost while rates changed.
