@@ -3,8 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "../transport/pump.h"
+#include "../transport/shm_folder.h"
+#include "../transport/verbs_fake.h"
 #include "comm/links/connector.h"
 #include "engine/host/plan.h"
+#include "transport/loopback/loopback_transport.h"
+#include "transport/socket/socket_transport.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace horing {
 namespace {
@@ -19,6 +30,35 @@ Config configWith(const char* variable, const char* value) {
 uint64_t bytesOfLinks(const LinkShape& shape, int peers) {
   return uint64_t{2} * static_cast<uint64_t>(shape.channels + kPointToPointChannels) * shape.slots *
          shape.slot_bytes * static_cast<uint64_t>(peers);
+}
+
+// Of two ranks.
+using MakeTransport = std::function<Result<std::unique_ptr<Transport>>(int rank)>;
+void expectCallersSlotsBetweenNodesOnly(const MakeTransport& make) {
+  const std::array<std::unique_ptr<Transport>, 2> ranks{make(0).take(), make(1).take()};
+  const std::string name = ranks[0]->name();
+  Link* const low = ranks[0]->connect(1, ranks[1]->address(), {}).take();
+  Link* const high = ranks[1]->connect(0, ranks[0]->address(), {}).take();
+  ASSERT_TRUE(testing::pumpUntil(ranks, [&] { return low->established() && high->established(); })) << name;
+  EXPECT_EQ(low->sender(0).callersSlots() != nullptr, isBetweenNodes(name)) << name;
+  EXPECT_EQ(high->receiver(0).callersSlots() != nullptr, isBetweenNodes(name)) << name;
+}
+
+TEST(LinkShape, KnowsWhichTransportsUseCallersSlots) {
+  const SteadyClock clock;
+  const testing::ShmFolder folder;
+  const auto hub = LoopbackHub::create(2).take(), control = LoopbackHub::create(2).take();
+  const Key key = Key::random();
+  testing::FakeVerbs verbs{{{.name = "fake0", .gid = testing::fakeGid(0, 1)}}};
+  expectCallersSlotsBetweenNodesOnly([&](int rank) { return makeLoopbackTransport(hub, rank); });
+  expectCallersSlotsBetweenNodesOnly([&](int rank) { return makeShmTransport(folder.options(rank)); });
+  expectCallersSlotsBetweenNodesOnly([&](int rank) {
+    return makeSocketTransport({.rank = rank, .key = key, .interfaces = "=lo", .clock = &clock});
+  });
+  expectCallersSlotsBetweenNodesOnly([&](int rank) {
+    return makeVerbsTransport({.rank = rank, .library = &verbs.library(), .clock = &clock},
+                              makeLoopbackTransport(control, rank).take());
+  });
 }
 
 TEST(LinkShape, OfSixteenRanksOverTcpLeavesRoomForTheRestIn64MiB) {

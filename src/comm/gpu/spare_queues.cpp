@@ -7,7 +7,7 @@
 namespace horing {
 
 int32_t SpareQueues::take(std::span<const GpuQueueName> of_part, int32_t least, int32_t most) {
-  if (!areAny() || std::ranges::all_of(of_part, [&](const auto& name) { return isBetweenNodes(name); }))
+  if (!areAny() || std::ranges::all_of(of_part, [&](const auto& name) { return joinsNodes(name); }))
     return least;
   int32_t parts = least;
   while (parts < most && takePart(of_part, parts)) ++parts;
@@ -25,7 +25,7 @@ bool SpareQueues::takePart(std::span<const GpuQueueName> of_part, int32_t part) 
     if (places_.contains(name)) continue;
     Use &receiver = usedBy(name.receiver), &sender = usedBy(name.sender);
     Place at{};
-    if (isBetweenNodes(name)) {
+    if (joinsNodes(name)) {
       ++receiver.ends;
       ++sender.ends;
     } else {
@@ -48,7 +48,7 @@ bool SpareQueues::takePart(std::span<const GpuQueueName> of_part, int32_t part) 
 void SpareQueues::giveBack() {
   for (const GpuQueueName& name : taken_) {
     places_.erase(name);
-    if (isBetweenNodes(name)) {
+    if (joinsNodes(name)) {
       --usedBy(name.receiver).ends;
       --usedBy(name.sender).ends;
     } else {

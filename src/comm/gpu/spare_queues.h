@@ -55,7 +55,7 @@ class SpareQueues {
   };
   // The place of a taken queue in spare memory.
   const Place& placeOf(const GpuQueueName& name) const;
-  bool isBetweenNodes(const GpuQueueName& name) const {
+  bool joinsNodes(const GpuQueueName& name) const {
     return node_of_rank_[static_cast<size_t>(name.sender)] !=
            node_of_rank_[static_cast<size_t>(name.receiver)];
   }

@@ -70,7 +70,7 @@ Result<TeamMemory::QueueEnds> TeamMemory::queue(const GpuQueueName& name, QueueU
 Result<TeamMemory::QueueEnds> TeamMemory::makeQueue(const GpuQueueName& name, QueueUse use) {
   const bool sends = isHere(name.sender), receives = isHere(name.receiver);
   cuda::Queue queue;
-  if (name.part >= parts_ && !spare_queues_.isBetweenNodes(name)) {
+  if (name.part >= parts_ && !spare_queues_.joinsNodes(name)) {
     const SpareQueues::Place& at = spare_queues_.placeOf(name);
     queue = cuda::layQueue(shape_, spare(name.receiver) + at.receivers, spare(name.sender) + at.senders);
   } else if (sends && receives) {

@@ -91,7 +91,7 @@ TEST(SpareQueues, OfHostsAreAsManyAsTheyHaveEnds) {
   EXPECT_EQ(of_hosts.take(ring(4, 1), 4, 100), 4 + 3);
   // The GPU has less: each has a queue, or the counter of one.
   EXPECT_EQ(spare(30).take(ring(4, 0), 4, 100), 4 + 10);
-  EXPECT_TRUE(of_hosts.isBetweenNodes({1, 2, 0, 0}) && !of_hosts.isBetweenNodes({2, 3, 0, 0}));
+  EXPECT_TRUE(of_hosts.joinsNodes({1, 2, 0, 0}) && !of_hosts.joinsNodes({2, 3, 0, 0}));
 }
 
 // More blocks are no use to what hosts alone carry.
