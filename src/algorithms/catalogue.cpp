@@ -37,7 +37,7 @@ bool hasAllReduce(Collective collective) {
   return collective == Collective::kAllReduce;
 }
 
-constexpr bool kSpreads = true, kTakesShares = true, kTakesSpeed = true;
+constexpr bool kAnySizes = true, kTakesShares = true, kTakesSpeed = true;
 
 // If two algorithms have the same schedule on some shape, the first one is reported: the one without groups.
 constexpr Algorithm kCatalogue[] = {
@@ -52,22 +52,22 @@ constexpr Algorithm kCatalogue[] = {
     {"one_shot", "every rank sends everything to every other; one hop, for tiny messages", hasAllReduce,
      buildOneShot},
     {"ho_ring", "rails of rings between groups, overlapped with a ring inside each group", hasSymmetric,
-     buildHoRing, Buffers::kAnywhere, kSpreads},
+     buildHoRing, Buffers::kAnywhere, kAnySizes},
     {"ho_ring_direct", "rails of rings between groups, overlapped with direct exchange inside each group",
-     hasSymmetric, buildHoRingDirect, Buffers::kAnywhere, kSpreads},
+     hasSymmetric, buildHoRingDirect, Buffers::kAnywhere, kAnySizes},
     {"ho_direct",
      "rails of direct exchange between groups, overlapped with direct exchange inside each group",
-     hasSymmetric, buildHoDirect, Buffers::kAnywhere, kSpreads},
+     hasSymmetric, buildHoDirect, Buffers::kAnywhere, kAnySizes},
     {"ho_shares", "ho_direct in which a group reduces the more of the vector the faster its links are",
-     hasAllReduce, buildHoShares, Buffers::kAnywhere, kSpreads, kTakesShares},
+     hasAllReduce, buildHoShares, Buffers::kAnywhere, kAnySizes, kTakesShares},
     {"ho_ordered", "ho_direct that folds by local index, then by group: the same bits whatever the size",
      hasFold, buildHoOrdered},
     {"ho_halving",
      "rails of halving and doubling between groups, overlapped with direct exchange inside each group",
-     hasSymmetric, buildHoHalving, Buffers::kAnywhere, kSpreads},
+     hasSymmetric, buildHoHalving, Buffers::kAnywhere, kAnySizes},
     {"ho_doubling",
      "rails of recursive doubling between groups, direct exchange inside each group; fewest slow hops",
-     hasAllReduce, buildHoDoubling, Buffers::kAnywhere, kSpreads},
+     hasAllReduce, buildHoDoubling, Buffers::kAnywhere, kAnySizes},
     {"ho_leaders",
      "one rank of each group collects, exchanges with the other leaders, and distributes; fewest slow "
      "messages",
@@ -80,10 +80,10 @@ constexpr Algorithm kCatalogue[] = {
      hasTree, buildChain},
     {"ho_chain",
      "a chain over the groups and one inside each; for large broadcasts and reductions of many ranks",
-     hasTree, buildHoChain, Buffers::kAnywhere, kSpreads, !kTakesShares, kTakesSpeed},
+     hasTree, buildHoChain, Buffers::kAnywhere, kAnySizes, !kTakesShares, kTakesSpeed},
     {"binomial", "a tree of log2 n hops; for small broadcasts and reductions", hasTree, buildBinomial},
     {"ho_binomial", "a tree over the groups and one inside each; enters each group once", hasTree,
-     buildHoBinomial, Buffers::kAnywhere, kSpreads, !kTakesShares, kTakesSpeed},
+     buildHoBinomial, Buffers::kAnywhere, kAnySizes, !kTakesShares, kTakesSpeed},
     {"star", "everything to and from one rank; fewest turns where ranks outnumber cores", hasStar, buildStar},
     {"pairwise", "every rank sends each other one its block", hasAllToAll, buildPairwise},
     {"peer_read",
@@ -127,7 +127,7 @@ Result<Schedule> buildSchedule(std::string_view name, Collective collective, con
   if (shape.groups < 1 || shape.members < 1 || position < 0 || position >= shape.ranks())
     return makeStatus(Code::kInvalidArgument, "position %d is not in %d groups of %d", position, shape.groups,
                       shape.members);
-  if (shape.rails && !algorithm->spreads)
+  if (shape.rails && !algorithm->any_sizes)
     return makeStatus(Code::kInvalidUsage,
                       "algorithm %s needs groups of one size, here the largest has %d ranks", algorithm->name,
                       shape.members);

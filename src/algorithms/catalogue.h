@@ -23,7 +23,7 @@ struct Algorithm {
   // `root`: position; only for collectives with a root.
   Schedule (*build)(Collective collective, const Shape& shape, int32_t position, int32_t root);
   Buffers buffers = Buffers::kAnywhere;
-  bool spreads = false;       // also runs on groups of different sizes
+  bool any_sizes = false;     // also runs on groups of different sizes
   bool takes_shares = false;  // groups may reduce parts of different sizes (selection/group_shares.h)
   bool takes_speed = false;   // it gives groups with slow links less to do: Shape::by_speed
 

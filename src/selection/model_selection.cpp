@@ -123,7 +123,7 @@ Result<std::vector<ModelChoice>> chooseByModel(const SelectionQuestion& asked, C
                         collectiveName(collective), tableBytesText(sizes[i]).c_str());
     const double most_time = errorFactor(machine, sizes[i]) * static_cast<double>(fastest.time);
     // Tables do not know whether groups differ in size.
-    const bool can_run = standing && (standing->spreads || !shapeFor(*standing, shape).rails);
+    const bool can_run = standing && (standing->any_sizes || !shapeFor(*standing, shape).rails);
     const bool keeps = standing && (stands.time == 0 ? can_run || !fastest.algorithm
                                                      : static_cast<double>(stands.time) <= most_time);
     ModelChoice& choice = choices.emplace_back(keeps ? stands : fastest);

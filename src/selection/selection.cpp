@@ -47,7 +47,7 @@ std::vector<Selection> sharedSelections(Collective collective, const SelectionGr
 }  // namespace
 
 bool fitsGroups(const Algorithm& algorithm, const GroupMap& map) {
-  return map.uniform() || algorithm.spreads || !knowsGroups(algorithm.name);
+  return map.uniform() || algorithm.any_sizes || !knowsGroups(algorithm.name);
 }
 
 Shape shapeFor(const Algorithm& algorithm, const Shape& shape) {

@@ -159,7 +159,7 @@ TEST(CudaLane, CutsChunksIntoPartsAndWindows) {
 // Integers: kernels cut the parts of blocks at other elements than hosts, so that floats near a cut are folded in another order.
 TEST(CudaLane, RunsGroupsOfDifferentSizes) {
   for (const Algorithm& algorithm : algorithmCatalogue())
-    for (int collective = 0; algorithm.spreads && collective < kCollectives; ++collective)
+    for (int collective = 0; algorithm.any_sizes && collective < kCollectives; ++collective)
       for (const std::vector<int32_t>& sizes : {std::vector<int32_t>{4, 3}, {1, 3}, {5, 2, 1}, {2, 3, 2}}) {
         const Case c{algorithm.name, static_cast<Collective>(collective), Shape::of(sizes), 2, 3, 512};
         if (!algorithm.has(c.collective)) continue;
