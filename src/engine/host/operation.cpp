@@ -28,7 +28,7 @@ HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
     : plan_(plan),
       rank_of_position_(rank_of_position),
       lanes_(plan.schedule().lanes.size()),
-      operands_(new const std::byte*[static_cast<size_t>(plan.largestSourceCount())]),
+      operands_(std::make_unique<const std::byte*[]>(static_cast<size_t>(plan.largestSourceCount()))),
       read_again_(static_cast<size_t>(plan.schedule().grid.chunks())),
       kept_again_(read_again_.size()) {
   if (plan.writesPeers()) outputs_.resize(static_cast<size_t>(plan.schedule().ranks));
@@ -318,7 +318,7 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   return reached > step.wait_step || (reached == step.wait_step && other.slice > slice);
 }
 
-// Forced inline: after the fence in passOn() each further call costs latency.
+// Forced inline, and so is what it calls for each slice: after the fence in passOn() each further call costs latency.
 [[gnu::always_inline]] inline bool HostOperation::trySlice(LaneState& lane) {
   const CallStep& step = *lane.step;
   if (lane.slice >= step.slices) [[unlikely]] {

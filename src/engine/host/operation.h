@@ -172,7 +172,8 @@ class HostOperation final : public Driven, public LaneSteps {
   bool tellLanding(LandingReceiver& receiver, const Arrival& arrival, int64_t begin) const;
   // Runs the lane's next slice if its inputs are there, and advances the lane.
   bool trySlice(LaneState& lane);
-  // These decide whether a slice can be moved: they find its operands and its room, or the obstacle. They change only operands_.
+  // These decide whether a slice can be moved: they find its operands and its room, or the obstacle. Of the operation they change only
+  // operands_; a transport may look for messages and credits meanwhile.
   SliceObstacle prepare(const LaneState& lane, Slice& slice) const;
   bool waitIsOver(const LaneState& lane) const;
   Slice sliceOf(const LaneState& lane) const;
@@ -214,12 +215,13 @@ class HostOperation final : public Driven, public LaneSteps {
   Status status_;
   std::vector<LaneState> lanes_;
   size_t lanes_running_ = 0;
-  std::unique_ptr<const std::byte*[]> operands_;  // of the slice that prepare() last looked at
-  std::vector<std::byte*> outputs_;               // where that slice is to be stored, for all positions
-  std::vector<bool> read_again_;                  // [chunk]: a step of this rank reads it from the output
-  std::vector<bool> kept_again_;                  // [chunk]: another step of this rank keeps it in the output
-  size_t input_end_ = 0;                          // bytes of the input that steps read
-  size_t output_end_ = 0;                         // bytes of the output that steps write
+  // Of the slice that prepare() last looked at, which fills it although it is const; hence no vector.
+  std::unique_ptr<const std::byte*[]> operands_;
+  std::vector<std::byte*> outputs_;  // where that slice is to be stored, for all positions
+  std::vector<bool> read_again_;     // [chunk]: a step of this rank reads it from the output
+  std::vector<bool> kept_again_;     // [chunk]: another step of this rank keeps it in the output
+  size_t input_end_ = 0;             // bytes of the input that steps read
+  size_t output_end_ = 0;            // bytes of the output that steps write
   bool input_lasts_ = false;
   InPlace in_place_ = InPlace::kNothing;
   Roaming roaming_ = Roaming::kAsBefore;

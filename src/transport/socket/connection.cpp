@@ -186,7 +186,7 @@ std::byte* SocketReceiver::slotOf(uint64_t sequence) const {
   return slots_ + sequence % state_.size() * link_.shape().slot_bytes;
 }
 
-// Null: in the slot. A header can only select a landing that is still unused, so it can lead nowhere else.
+// Null: in the slot. A header can only select a landing that is still unused, and no other memory.
 std::byte* SocketReceiver::landingOf(const FrameHeader& header) const {
   const uint64_t number = header.landing;
   if (number <= landings_used_) return nullptr;

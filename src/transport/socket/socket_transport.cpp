@@ -131,7 +131,7 @@ class SocketTransport final : public Transport, private RegionAccess {
                                         const std::vector<InterfacePair>& pairs) const;
   void judgePaths(Entry& entry);
   void giveUpPaths(Entry& entry);
-  bool leadsNowhere(Entry& entry, size_t stream, int64_t now_ns) const;
+  bool isLost(Entry& entry, size_t stream, int64_t now_ns) const;
   std::string pathsOf(const Entry& entry) const;
   void awaitStreams();
   std::unique_ptr<Dial> makeDial(const Entry& entry, size_t stream);
@@ -403,7 +403,7 @@ void SocketTransport::giveUpPaths(Entry& entry) {
   if (!connects(link.peer()) || now_ns - entry.looked_at_paths_ns < kBusyTickMs * 1'000'000) return;
   entry.looked_at_paths_ns = now_ns;
   for (size_t stream = 0; stream < link.streams() && link.status().ok(); ++stream) {
-    if (!leadsNowhere(entry, stream, now_ns)) continue;
+    if (!isLost(entry, stream, now_ns)) continue;
     const Dial* const dial = entry.dials[stream].get();
     options_.log.warn("socket", "rank %d continues without the path %s to rank %d: %s. %s", options_.rank,
                       link.streamName(stream).c_str(), link.peer(), dial->obstacle().c_str(), kPathAdvice);
@@ -413,7 +413,7 @@ void SocketTransport::giveUpPaths(Entry& entry) {
 
 // The peer has been answering on another path for long enough. After an outage of all paths one is back first, and the others get
 // that time, too.
-bool SocketTransport::leadsNowhere(Entry& entry, size_t stream, int64_t now_ns) const {
+bool SocketTransport::isLost(Entry& entry, size_t stream, int64_t now_ns) const {
   const SocketLink& link = *entry.link;
   Dial* const dial = entry.dials[stream].get();
   int64_t& from_ns = entry.others_answer_from_ns[stream];
