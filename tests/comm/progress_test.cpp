@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "comm/messages/pair_messages.h"
 #include "comm/reach/lent_buffers.h"
 #include "guarded_test.h"
@@ -83,8 +87,12 @@ class CountingSource final : public MessageSource {
 
 class ProgressTest : public testing_comm::GuardedTest {
  protected:
+  explicit ProgressTest(std::vector<LinkShape> shapes = {},
+                        std::vector<std::unique_ptr<Transport>> transports = {})
+      : connector_(0, std::move(shapes), std::move(transports)) {}
+
   std::atomic<int64_t> timeout_ms_{60'000};
-  Connector connector_{0, {}, {}};
+  Connector connector_;
   PairMessages messages_{connector_, LinkUse::kTagged, 0, 1, 64, 0};
   Registrations registrations_;
   LentBuffers lent_{connector_, nullptr, registrations_};
@@ -115,26 +123,9 @@ TEST_F(ProgressTest, ShowsStepsThatEndInTheLastPollBeforeSleep) {
     EXPECT_NE(timeline.find(part), std::string::npos) << part << " is not in " << timeline;
 }
 
-class ProgressAfterAFailure : public testing_comm::GuardedTest {
+class ProgressAfterAFailure : public ProgressTest {
  protected:
-  std::atomic<int64_t> timeout_ms_{60'000};
-  Connector connector_{0, {LinkShape()}, oneFailedTransport()};
-  PairMessages messages_{connector_, LinkUse::kTagged, 0, 1, 64, 0};
-  Registrations registrations_;
-  LentBuffers lent_{connector_, nullptr, registrations_};
-  Progress progress_{{.guard = guard_,
-                      .connector = connector_,
-                      .clock = clock_,
-                      .timeline = nullptr,
-                      .timeout_ms = timeout_ms_},
-                     {.messages = messages_.operation(),
-                      .connector = connector_,
-                      .lent = lent_,
-                      .clock = clock_,
-                      .rank = 0,
-                      .ranks = 1,
-                      .timeout_ms = timeout_ms_},
-                     WaitPolicy{}};
+  ProgressAfterAFailure() : ProgressTest({LinkShape()}, oneFailedTransport()) {}
 };
 
 TEST_F(ProgressAfterAFailure, StillTakesWhatComesBetweenCalls) {
