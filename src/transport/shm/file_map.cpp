@@ -68,7 +68,6 @@ Result<ShmMap> mapShmFile(int fd, uint64_t bytes, const std::string& path) {
   Mapping mapping(data, bytes);
   // A mapping keeps the file open, and so its lock: a forked child must not inherit it.
   ::madvise(data, bytes, MADV_DONTFORK);
-  mapping.populate();
   return ShmMap(keepMapping(key, std::make_shared<const Mapping>(std::move(mapping))));
 }
 

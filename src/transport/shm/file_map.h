@@ -29,8 +29,7 @@ class ShmMap {
   std::shared_ptr<const Mapping> map_;
 };
 
-// Maps a whole file of `bytes` bytes. Its pages are populated on return, so that the data path does not fault. Any thread. `path` names the
-// file in errors.
+// Maps a whole file of `bytes` bytes, whose pages the file has already. Any thread. `path` names the file in errors.
 Result<ShmMap> mapShmFile(int fd, uint64_t bytes, const std::string& path);
 
 }  // namespace horing
