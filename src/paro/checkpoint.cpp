@@ -259,13 +259,13 @@ Status Client::spread(Bucket& bucket, std::byte* block, horingParoPartition_t ke
 
 Status Client::spread() {
   for (Bucket& bucket : buckets_) {
-    if (!bucket.layout.trainable && !bucket.master) {
+    if (!bucket.layout.trainable && !bucket.layout.hasMaster()) {
       HORING_TRY(spread(bucket, bucket.params.data(), row_->params, bucket.layout.type));
       continue;
     }
     const horingDataType_t type = bucket.layout.stateType();
     std::byte* const master =
-        bucket.master ? bucket.master.data() : shardIn(bucket, bucket.params, row_->params, type);
+        bucket.layout.hasMaster() ? bucket.master.data() : shardIn(bucket, bucket.params, row_->params, type);
     HORING_TRY(spread(bucket, master, row_->state, type));
     for (const Memory& values : bucket.state) HORING_TRY(spread(bucket, values.data(), row_->state, type));
     HORING_TRY(await(bucket.params_ready));

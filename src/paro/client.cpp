@@ -223,7 +223,7 @@ Status Client::gatherParams(int number) {
 // From the blocks among all ranks, whatever the strategy: these are parts of the blocks of state.
 Status Client::gatherMasters(int number) {
   HORING_ASSIGN(Bucket* const bucket, findGatherable(number));
-  if (!bucket->master) return gatherParams(number);
+  if (!bucket->layout.hasMaster()) return gatherParams(number);
   const horingDataType_t type = bucket->layout.stateType();
   const Range kept = blockOf(*bucket, row_->state), mine = blockOf(*bucket, horingParoByAll);
   HORING_TRY(await(bucket->params_ready));

@@ -188,15 +188,18 @@ Status Client::allocate() {
     trainable += buckets_[i].layout.trainable ? 1 : 0;
     HORING_TRY(allocate(buckets_[i]));
   }
-  size_t scratch_bytes = 0;
+  // On every rank, also where a rank receives nothing that it adds up.
+  bool folds = false;
+  size_t grad_bytes = list_.longestGradBytes();
   for (const Move& move : moves_)
-    for (const BucketLayout& bucket : list_.buckets)
-      if (bucket.trainable && grad_transfers_.folds(move))
-        scratch_bytes = std::max(
-            scratch_bytes, grad_transfers_.scratchCount(move, bucket.padded) * bytesOf(bucket.grad_type));
+    for (const BucketLayout& bucket : list_.buckets) {
+      if (!bucket.trainable || bucket.padded == 0 || !grad_transfers_.folds(move)) continue;
+      folds = true;
+      grad_bytes =
+          std::max(grad_bytes, grad_transfers_.scratchCount(move, bucket.padded) * bytesOf(bucket.grad_type));
+    }
   // Gradients that stay whole may never be opened: openBuffer() allocates then.
-  if (row_->grads == horingParoWhole && scratch_bytes == 0) return {};
-  const size_t grad_bytes = std::max(scratch_bytes, list_.longestGradBytes());
+  if (row_->grads == horingParoWhole && !folds) return {};
   for (size_t i = 0; i < std::min(trainable, grad_buffers_.size()); ++i) {
     HORING_ASSIGN(grad_buffers_[i].memory,
                   Memory::allocate(*backend_, "gradients on their way", grad_bytes, &usage_.gradBufferBytes));

@@ -153,6 +153,27 @@ TEST_P(OnUnevenGroups, AverageAsOneRankDoes) {
   }
 }
 
+// A rank may own none of the state, and add up none of what groups exchange. Gradients are in memory of the caller.
+TEST_P(OnUnevenGroups, TrainModelsOfOneElement) {
+  for (const horingDataType_t type : {horingFloat32, horingBfloat16})
+    for (int number = 0; number < horingParoNumStrategies; ++number) {
+      SCOPED_TRACE(number);
+      const std::vector<horingParoParam_t> params = {{1, type, 1}};
+      Reference reference(params, Optimizer::kSgd);
+      for (const int step : {1, 3}) reference.step(ranks(), 1, step, 1);
+      onClients(configOf(static_cast<horingParoStrategy_t>(number)), params,
+                [&](horingParo_t paro, int rank) {
+                  Trainee trainee(paro, rank, params);
+                  trainee.initialise();
+                  for (const int step : {1, 3})
+                    ASSERT_NO_FATAL_FAILURE(trainee.step(Optimizer::kSgd, 1, step));
+                  trainee.expectParams(reference);
+                  trainee.expectMasters(reference);
+                });
+      if (HasFailure()) return;
+    }
+}
+
 TEST_P(OnUnevenGroups, KeepTheMemoryThatIsStated) {
   constexpr uint64_t kParams = 50'021;
   const std::vector<horingParoParam_t> params = {{kParams, horingFloat32, 1}};
