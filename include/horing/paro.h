@@ -203,8 +203,12 @@ typedef struct {
  * afterwards, such as kernels that compute with the parameters, finds the data. So the program enqueues everything that
  * touches the client's memory on this stream, and gives gradients (horingParoReduceGradsOf) in memory of the GPU. Collectives
  * run on two further streams of the client. Only creation, horingParoSetParam from host memory, horingParoGetGradNorm,
- * checkpoints and horingParoDestroy wait on the host, and calls that allocate or free memory may. An error of a collective
- * comes out of a later call, and one of the GPU sticks, too. While the
+ * checkpoints and horingParoDestroy wait on the host, and calls that allocate or free memory: horingParoGatherParams if more
+ * buckets are gathered at once than ever before, horingParoOpenGrads if as many more are open and gradients are whole,
+ * horingParoGatherMasters, and horingParoReleaseParams after it. These wait until all ranks are in the call and nothing of
+ * their clients is under way, since a driver may let them wait for kernels; if one rank has no memory, all get its error. All
+ * other memory stays until the client is destroyed. So that no communicator allocates later, creation lets each add up a
+ * number. An error of a collective comes out of a later call, and one of the GPU sticks, too. While the
  * stream records a graph, calls are refused with horingInvalidUsage and change nothing. Needs a library with kernels.
  * Beside what horingParoGetUsage counts, 266,240 bytes are for partial sums of the gradient norm.
  * (GPUs: run on an emulated driver only, and compiled; not on a GPU yet.) */
@@ -319,7 +323,7 @@ typedef struct {
   /* The buffers of horingParoOpenGrads, also used by horingParoSyncGrads: gradBuffers; where gradients are whole, as many as
    * were opened at once. */
   uint64_t gradBufferBytes;
-  /* Held for gathered parameters: as many buckets as were gathered at once. */
+  /* Held for gathered parameters: as many buckets as were gathered at once; on a GPU each of the longest's size. */
   uint64_t gatheredBytes;
   /* Sent between groups, and inside the group, so far. */
   uint64_t slowBytes, fastBytes;
@@ -342,7 +346,7 @@ HORING_API horingResult_t horingParoSetParam(horingParo_t paro, size_t param, co
 
 /* Starts to gather the parameters of a bucket from the ranks that store them. Errors: horingInvalidArgument
  * (no such bucket), horingInvalidUsage (gathered already; between horingParoSyncGrads and
- * horingParoSyncParams). */
+ * horingParoSyncParams), horingSystemError (no memory), and as for collectives. */
 HORING_API horingResult_t horingParoGatherParams(horingParo_t paro, int bucket);
 
 /* As horingParoGatherParams, in the masters' type and from the masters, which are sent to all ranks: exact values, for reading

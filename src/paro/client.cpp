@@ -10,10 +10,6 @@ namespace horing::paro {
 
 namespace {
 
-// What memory is for, as errors say it.
-constexpr const char* kGatheredParams = "gathered parameters";
-constexpr const char* kGradBuffer = "gradients on their way";
-
 Status outOfOrder(const char* what, int bucket, const char* expected) {
   return makeStatus(Code::kInvalidUsage, "bucket %d %s: expected %s", bucket, what, expected);
 }
@@ -183,21 +179,6 @@ Status Client::setParam(size_t param, const Values& values) {
   return store(*bucket, {place.offset, place.count}, static_cast<const std::byte*>(values.data), values.type);
 }
 
-// The smallest sufficient spare buffer. If there is none, a new buffer replaces a spare one, so that their number never exceeds the peak
-// use.
-Result<Memory> Client::takeGathered(size_t bytes) {
-  auto best = spare_.end();
-  for (auto each = spare_.begin(); each != spare_.end(); ++each)
-    if (each->bytes() >= bytes && (best == spare_.end() || each->bytes() < best->bytes())) best = each;
-  if (best == spare_.end()) {
-    if (!spare_.empty()) spare_.pop_back();
-    return Memory::allocate(*backend_, kGatheredParams, bytes, &usage_.gatheredBytes);
-  }
-  Memory found = std::move(*best);
-  spare_.erase(best);
-  return found;
-}
-
 Result<Client::Bucket*> Client::findGatherable(int number) {
   HORING_ASSIGN(Bucket* const bucket, find(number));
   if (phase_ != Phase::kMicroSteps)
@@ -209,8 +190,7 @@ Result<Client::Bucket*> Client::findGatherable(int number) {
 Status Client::gatherParams(int number) {
   HORING_ASSIGN(Bucket* const bucket, findGatherable(number));
   if (row_->params != horingParoWhole && bucket->layout.padded > 0) {
-    const size_t bytes = bucket->layout.padded * bytesOf(bucket->layout.type);
-    HORING_ASSIGN(bucket->gathered, takeGathered(bytes));
+    HORING_ASSIGN(bucket->gathered, takeGathered(bucket->layout.padded * bytesOf(bucket->layout.type)));
     HORING_TRY(
         issue(param_transfers_, moves_.front(), *bucket, bucket->gathered.data(), bucket->params.data()));
     HORING_TRY(mark(param_transfers_, bucket->params_ready));
@@ -227,9 +207,7 @@ Status Client::gatherMasters(int number) {
   const horingDataType_t type = bucket->layout.stateType();
   const Range kept = blockOf(*bucket, row_->state), mine = blockOf(*bucket, horingParoByAll);
   HORING_TRY(await(bucket->params_ready));
-  HORING_ASSIGN(bucket->gathered,
-                Memory::allocate(*backend_, kGatheredParams, bucket->layout.padded * bytesOf(type),
-                                 &usage_.gatheredBytes));
+  HORING_ASSIGN(bucket->gathered, allocateGathered(bucket->layout.padded * bytesOf(type)));
   HORING_TRY(backend_->copy(bucket->gathered.data() + mine.first * bytesOf(type),
                             bucket->master.data() + (mine.first - kept.first) * bytesOf(type),
                             mine.count * bytesOf(type)));
@@ -253,9 +231,11 @@ Status Client::releaseParams(int number) {
   HORING_ASSIGN(Bucket* const bucket, find(number));
   if (!bucket->is_gathered) return outOfOrder("is not gathered", number, "horingParoGatherParams");
   HORING_TRY(await(bucket->params_ready));
-  Memory gathered = std::exchange(bucket->gathered, Memory());
-  if (gathered && bucket->gathered_type == bucket->layout.type) spare_.push_back(std::move(gathered));
   bucket->is_gathered = false;
+  if (!bucket->gathered) return {};
+  Memory gathered = std::exchange(bucket->gathered, Memory());
+  if (bucket->gathered_type != bucket->layout.type) return freeWhileIdle(std::move(gathered));
+  spare_.push_back(std::move(gathered));
   return {};
 }
 
@@ -299,8 +279,7 @@ Result<Client::GradBuffer*> Client::openBuffer(int number) {
     const auto absent =
         std::ranges::find_if(grad_buffers_, [](const GradBuffer& each) { return !each.memory; });
     if (absent != grad_buffers_.end()) {
-      HORING_ASSIGN(absent->memory, Memory::allocate(*backend_, kGradBuffer, list_.longestGradBytes(),
-                                                     &usage_.gradBufferBytes));
+      HORING_ASSIGN(absent->memory, allocateGradBuffer());
       buffer = &*absent;
     }
   }

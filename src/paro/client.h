@@ -4,6 +4,7 @@
 // Everything is in place: the optimizer's shard is a part of the block in which a bucket's gradients (parameters) are kept, since state is
 // sharded at least as finely. So gradients are reduced, and parameters gathered, without copies.
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -107,6 +108,7 @@ class Client {
   Status chooseStrategy();
   Status allocate();
   Status allocate(Bucket& bucket);
+  Status useCommunicators();
 
   Status mayCall() const;
   Result<Bucket*> find(int bucket);
@@ -147,6 +149,18 @@ class Client {
   Status endOldestFold();
   // The bucket, if it may be gathered now.
   Result<Bucket*> findGatherable(int bucket);
+
+  // Waits until nothing is under way here.
+  Status settle();
+  // Calls body(); with a GPU, when nothing is under way on any rank, and returns when all ranks have done it: a driver that allocates or
+  // frees memory may wait for kernels, and these for a rank that waits in the driver, too. An error of one body is that of all ranks.
+  Status whileIdle(const std::function<Status()>& body);
+  Result<Memory> allocateWhileIdle(const char* what, size_t bytes, uint64_t* counter);
+  Status freeWhileIdle(Memory memory);
+  Result<Memory> allocateGradBuffer();
+  Result<Memory> allocateGathered(size_t bytes);
+  // The smallest sufficient spare buffer. If there is none, a new buffer replaces a spare one, so that their number never exceeds the peak
+  // use.
   Result<Memory> takeGathered(size_t bytes);
 
   // Checks that `call` is allowed: between optimizer steps, with nothing gathered.

@@ -135,6 +135,7 @@ Result<std::unique_ptr<Client>> Client::create(horingComm_t comm, Description de
   HORING_TRY(client->chooseStrategy());
   HORING_TRY(client->grid_.connect(*client->row_));
   HORING_TRY(agree(comm, client->allocate()));
+  HORING_TRY(client->useCommunicators());
   return client;
 }
 

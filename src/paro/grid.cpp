@@ -72,8 +72,7 @@ Status Grid::connect(const Row& row) {
 }
 
 Status Grid::news() const {
-  for (const horingComm_t comm : {global_, group_, rail_})
-    if (comm) HORING_TRY(errorOf(comm, 0));
+  for (const horingComm_t comm : communicators()) HORING_TRY(errorOf(comm, 0));
   return {};
 }
 
@@ -87,6 +86,12 @@ Status Grid::explain(const Status& status) const {
                                    (in_group ? "group, which are ranks " + group_ranks_
                                              : "rail, which are ranks " + rail_ranks_) +
                                    " of all");
+}
+
+std::vector<horingComm_t> Grid::communicators() const {
+  std::vector<horingComm_t> all = {global_, group_, rail_};
+  std::erase(all, nullptr);
+  return all;
 }
 
 horingComm_t Grid::communicator(horingParoScope_t scope) const {

@@ -1,6 +1,7 @@
 #pragma once
 // The communicators of a client, and its rank's blocks. Rails need groups of one size; between others go messages (exchange.h).
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "horing/horing.h"
@@ -32,6 +33,8 @@ class Grid {
     return blocks_->of(partition, rank_, count);
   }
   horingComm_t communicator(horingParoScope_t scope) const;
+  // Those that there are.
+  std::vector<horingComm_t> communicators() const;
   // Whether the ranks that exchange something between groups are not those of a rail.
   bool crossesRails(const Move& move) const { return move.scope == horingParoRail && !blocks_->even(); }
   // The error of one of the communicators, if one has failed.

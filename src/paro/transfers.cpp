@@ -16,6 +16,11 @@ Status Transfers::open(Backend& backend) {
   return {};
 }
 
+Status Transfers::use(horingComm_t comm, float* zero) const {
+  HORING_TRY(stream_->follow());
+  return statusOf(horingAllReduce(zero, zero, 1, horingFloat32, horingSum, comm, stream_->get()));
+}
+
 Result<Completion> Transfers::completion() const {
   HORING_ASSIGN(std::shared_ptr<const Awaited> mark, stream_->mark());
   return Completion(std::move(mark));

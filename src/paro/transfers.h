@@ -31,6 +31,9 @@ class Transfers {
   // `backend`: of the data. It must outlive this.
   Status open(Backend& backend);
 
+  // The first operation of a communicator, on a number that is 0 on all ranks.
+  Status use(horingComm_t comm, float* zero) const;
+
   // A block of the move's coarser partition of a vector of `count` elements. If `own` is not null, it is this rank's input of an all-gather;
   // otherwise everything is in place.
   struct Data {

@@ -1,7 +1,9 @@
 #pragma once
 // Ranks whose clients are on GPUs of the fake driver, one each. Kernels are the library's, run on threads of the host.
+#include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -37,7 +39,16 @@ inline constexpr fake::Kernels kAllKernels = {
           .run(name, parameter, grid);
     }};
 
-// By copies on the stream of a client.
+// Of types for which kernels of collectives are emulated.
+inline const std::vector<horingParoParam_t> kKernelModel = [] {
+  std::vector<horingParoParam_t> model;
+  std::ranges::copy_if(kModel, std::back_inserter(model), [](const horingParoParam_t& param) {
+    return param.type == horingFloat32 || param.type == horingBfloat16;
+  });
+  return model;
+}();
+
+// By copies on the stream of a client. The first give() allocates memory.
 class GpuAccess final : public Access {
  public:
   GpuAccess(const FakeCuda& cuda, int gpu, const GpuStream& stream)
@@ -48,11 +59,16 @@ class GpuAccess final : public Access {
     stream_.synchronize();
   }
   const void* give(const std::vector<char>& values) const override {
-    return given_.emplace_back(std::make_unique<GpuVector<char>>(cuda_, gpu_, values))->data();
+    if (!given_) given_.emplace(cuda_, gpu_, std::vector<char>(kMostGiven));
+    char* const at = given_->data() + used_;
+    used_ += (values.size() + 63) / 64 * 64;
+    EXPECT_LE(used_, kMostGiven);
+    write(at, values.data(), values.size());
+    return at;
   }
   void release() const override {
     stream_.synchronize();
-    given_.clear();
+    used_ = 0;
   }
   // When the stream comes to it; memory of the host must be pinned and stay until then.
   void copy(void* to, const void* from, size_t bytes) const {
@@ -63,10 +79,12 @@ class GpuAccess final : public Access {
   }
 
  private:
+  static constexpr size_t kMostGiven = 64 << 10;
   const FakeCuda& cuda_;
   const int gpu_;
   const GpuStream& stream_;
-  mutable std::vector<std::unique_ptr<GpuVector<char>>> given_;
+  mutable std::optional<GpuVector<char>> given_;
+  mutable size_t used_ = 0;
 };
 
 // A rank's GPU, stream and memory.
@@ -105,12 +123,17 @@ class ParoOnGpu : public testing::Test {
     EXPECT_EQ(cuda_.live(), live_);
     cuda_.setKernels(nullptr);
   }
-  void meet(const Sizes& sizes) { comms_ = makeGroupsOf(sizes); }
-  // Two groups, whose ranks have their GPUs current when they meet, so that collectives may be kernels.
-  void meetOnGpus(int ranks) {
+  // Collectives go through the host.
+  void meetStaged(const Sizes& sizes) {
+    const Setting path("HORING_GPU_PATH", "staged");
+    comms_ = makeGroupsOf(sizes);
+  }
+  // Ranks of two groups, which have their GPUs current when they meet: collectives are kernels, too.
+  void meetOnGpus(int first_group, int second_group) {
+    cuda_.setKernels(&kAllKernels);
     std::vector<std::unique_ptr<CurrentGpu>> current;
-    comms_ = makeOneByOne(ranks, [&](int rank) {
-      ::setenv("HORING_GROUP", rank < ranks / 2 ? "a" : "b", 1);
+    comms_ = makeOneByOne(first_group + second_group, [&](int rank) {
+      ::setenv("HORING_GROUP", rank < first_group ? "a" : "b", 1);
       current.push_back(std::make_unique<CurrentGpu>(cuda_, rank));
     });
     ::unsetenv("HORING_GROUP");

@@ -15,7 +15,7 @@ namespace {
 using horing::test::GpuAccess;
 using horing::test::GpuRank;
 using horing::test::GpuVector;
-using horing::test::kAllKernels;
+using horing::test::kKernelModel;
 using horing::test::ParoOnGpu;
 using horing::test::PinnedVector;
 using horing::test::runElements;
@@ -24,8 +24,7 @@ class ParoOnGpus : public ParoOnGpu, public testing::WithParamInterface<Sizes> {
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(ParoOnGpu::SetUp());
-    const Setting path("HORING_GPU_PATH", "staged");
-    meet(GetParam());
+    meetStaged(GetParam());
   }
   bool averagesExactly() const { return GetParam() != Sizes{3, 1}; }
 };
@@ -214,17 +213,12 @@ TEST_P(ParoOnGpus, LetOnlyTheStreamWait) {
 INSTANTIATE_TEST_SUITE_P(, ParoOnGpus, testing::Values(Sizes{2, 2}, Sizes{3, 1}, Sizes{1}));
 
 TEST_F(ParoOnGpu, TrainsWhereCollectivesAreKernels) {
-  cuda_.setKernels(&kAllKernels);
-  meetOnGpus(4);
-  std::vector<horingParoParam_t> model;
-  std::ranges::copy_if(kModel, std::back_inserter(model), [](const horingParoParam_t& param) {
-    return param.type == horingFloat32 || param.type == horingBfloat16;
-  });
+  meetOnGpus(2, 2);
   // Which all that goes through the host needs.
   cuda_.fail("cuStreamWaitValue32", 999);
   for (int number = 0; number < horingParoNumStrategies; ++number) {
     SCOPED_TRACE(number);
-    train(configOf(static_cast<horingParoStrategy_t>(number)), model, Optimizer::kAdam, 2);
+    train(configOf(static_cast<horingParoStrategy_t>(number)), kKernelModel, Optimizer::kAdam, 2);
     if (HasFailure()) return;
   }
 }

@@ -16,7 +16,6 @@ using horing::test::CurrentGpu;
 using horing::test::FakeCuda;
 using horing::test::GpuRank;
 using horing::test::GpuVector;
-using horing::test::kAllKernels;
 using horing::test::kElementKernels;
 using horing::test::ParoOnGpu;
 
@@ -26,19 +25,13 @@ class ParoOnGpuTrouble : public ParoOnGpu {
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(ParoOnGpu::SetUp());
-    const Setting path("HORING_GPU_PATH", "staged");
-    meet({2});
+    meetStaged({2});
   }
   // Two ranks whose collectives end after so long.
   void meetBriefly(int timeout_ms, bool by_kernels = false) {
     destroyAll(comms_);
     const Setting timeout("HORING_TIMEOUT_MS", timeout_ms);
-    if (by_kernels) {
-      cuda_.setKernels(&kAllKernels);
-      return meetOnGpus(2);
-    }
-    const Setting path("HORING_GPU_PATH", "staged");
-    meet({2});
+    by_kernels ? meetOnGpus(1, 1) : meetStaged({2});
   }
   // Creates a client of kModel on every rank: `edit` its memory.
   template <typename Edit>
@@ -132,6 +125,9 @@ TEST_F(ParoOnGpuTrouble, AnErrorOfTheStreamComesOutOfALaterCall) {
   meetBriefly(500);
   const Setting timeout("HORING_TIMEOUT_MS", 2000);
   onGpus(configOf(horingParoGGG), kModel, [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
+    // Allocates memory, for which it waits for the other rank.
+    ASSERT_PARO(horingParoGatherParams(paro, 0));
+    ASSERT_PARO(horingParoReleaseParams(paro, 0));
     if (trainee.rank() == 1) return;
     ASSERT_PARO(horingParoGatherParams(paro, 0));
     const void* params = nullptr;
@@ -210,6 +206,9 @@ TEST_F(ParoOnGpuTrouble, ThereIsNoNormOfAReductionThatFailed) {
     std::barrier all_here(2);
     onGpus(configOf(horingParoNNN), {{1000, horingFloat32, 1}},
            [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
+             // Allocates memory, for which it waits for the other rank.
+             ASSERT_PARO(horingParoOpenGrads(paro, 0));
+             ASSERT_PARO(horingParoDiscardGrads(paro, 0));
              if (trainee.rank() == 0) {
                trainee.giveGrads(0, 0);
                ASSERT_PARO(horingParoSyncGrads(paro));
@@ -248,11 +247,13 @@ TEST_F(ParoOnGpuTrouble, AnErrorOfTheGpuSticks) {
 // A collective that was issued and has no event to wait for would be read too early, or issued twice.
 TEST_F(ParoOnGpuTrouble, AnEventThatFailsSticks) {
   destroyAll(comms_);
-  meet({1});
+  meetStaged({1});
   for (const int good : {0, 2})  // the event before the collective, and the one after it
     onGpus(configOf(horingParoGGG), {{1000, horingFloat32, 1}},
            [&](horingParo_t paro, Trainee& trainee, GpuRank& mine) {
              trainee.initialise();
+             ASSERT_PARO(horingParoGatherParams(paro, 0));  // allocates memory
+             ASSERT_PARO(horingParoReleaseParams(paro, 0));
              mine.stream().synchronize();
              cuda_.fail("cuEventRecord", 999, good, 1);
              EXPECT_TRUE(paroRefuses(horingParoGatherParams(paro, 0), horingUnhandledCudaError,
