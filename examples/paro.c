@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 static horingResult_t trainStep(horingParo_t paro, float given) {
-  horingParoShard_t shard;
+  horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
   const void* values = NULL;
   void* grads = NULL;
   horingResult_t result;

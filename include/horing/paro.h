@@ -28,6 +28,11 @@
  * gather is a prefetch. A horingParo_t is used by one thread at a time. A call out of order is refused with
  * horingInvalidUsage, names the expected call, and changes nothing. An error of the communicator sticks; of the
  * calls that move data or change anything, only horingParoDestroy remains.
+ *
+ * Structures with a `size` start with the initialiser of their name; then assign the fields that are to differ. If the
+ * program was compiled with the header of an older library, the missing fields count as in the initialiser, and results
+ * have the fields that the program knows; if with the header of a newer library, the fields that this library does not
+ * know must be 0, and results leave them alone. Another size is refused: horingInvalidArgument.
  */
 #ifndef HORING_PARO_H_
 #define HORING_PARO_H_
@@ -88,8 +93,9 @@ HORING_API horingResult_t horingParoFindStrategy(const char* name, horingParoStr
 
 /* ---- The cost of a strategy ---- */
 
-/* A model on a machine. Begin with zeros: {0}. */
+/* A model on a machine. Start with HORING_PARO_MODEL_INITIALIZER: zeros. */
 typedef struct {
+  size_t size; /* from the initialiser */
   int groups, ranksPerGroup;
   uint64_t params;    /* elements */
   uint64_t trainable; /* elements, of these */
@@ -102,6 +108,9 @@ typedef struct {
   const int* groupSizes;
   int group, localIndex; /* with groupSizes: the rank that is meant, as horingCommGroup numbers it */
 } horingParoModel_t;
+/* clang-format off */
+#define HORING_PARO_MODEL_INITIALIZER { sizeof(horingParoModel_t), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0 }
+/* clang-format on */
 
 /* The phase in which a collective of a strategy runs. */
 typedef enum {
@@ -143,8 +152,9 @@ typedef struct {
 /* The largest number of operations of any strategy. */
 #define HORING_PARO_MAX_OPERATIONS 5
 
-/* The cost of a strategy for one rank. */
+/* The cost of a strategy for one rank. Start with HORING_PARO_ESTIMATE_INITIALIZER. */
 typedef struct {
+  size_t size;                 /* from the initialiser */
   uint64_t memoryBytes;        /* of parameters, gradients and state kept by the rank */
   uint64_t largestMemoryBytes; /* ... by the rank that keeps the most: the same where groups have one size */
   uint64_t slowBytes,          /* that the rank sends between groups per optimizer step */
@@ -152,6 +162,10 @@ typedef struct {
   int numOperations;
   horingParoOperation_t operations[HORING_PARO_MAX_OPERATIONS]; /* in the order in which they run */
 } horingParoEstimate_t;
+/* clang-format off */
+#define HORING_PARO_ESTIMATE_INITIALIZER \
+  { sizeof(horingParoEstimate_t), 0, 0, 0, 0, 0, {{horingParoPhaseGather, horingParoAllGather, horingParoGroup, 0, 0, 0, 0}} }
+/* clang-format on */
 
 /* Writes the cost of a strategy: memory = wireBytes * params / d(p) + gradBytes * trainable / d(g) +
  * stateBytes * trainable / d(os), where d is 1 for N, the ranks of the group for I, and the number of ranks for G; the
@@ -196,7 +210,7 @@ typedef struct {
   int trainable;         /* 0: frozen, with neither gradient nor state */
 } horingParoParam_t;
 
-/* Where a client keeps everything. Begin with zeros, {0}: memory of the host, from the library.
+/* Where a client keeps everything. Start with HORING_PARO_MEMORY_INITIALIZER: memory of the host, from the library.
  *
  * On a GPU, `stream` takes the place of the calling thread. Work on the data (conversions, sums, copies) is enqueued on it, and
  * calls that wait (GetParam, GetShard, OpenGrads, ...) return at once and let the stream wait: what the program enqueues there
@@ -213,7 +227,8 @@ typedef struct {
  * Beside what horingParoGetUsage counts, 266,240 bytes are for partial sums of the gradient norm.
  * (GPUs: run on an emulated driver only, and compiled; not on a GPU yet.) */
 typedef struct {
-  int onGpu; /* 1: on the GPU of `stream`; 0: on the host */
+  size_t size; /* from the initialiser */
+  int onGpu;   /* 1: on the GPU of `stream`; 0: on the host */
   /* A cudaStream_t, which must outlive the client, but not cudaStreamPerThread; NULL: the default stream of the current
    * GPU. */
   void* stream;
@@ -225,10 +240,11 @@ typedef struct {
   void (*release)(void* memory, size_t bytes, void* context);
   void* context;
 } horingParoMemory_t;
+/* clang-format off */
+#define HORING_PARO_MEMORY_INITIALIZER { sizeof(horingParoMemory_t), 0, NULL, NULL, NULL, NULL }
+/* clang-format on */
 
-/* Start with HORING_PARO_CONFIG_INITIALIZER, then assign the fields that are to differ. If the caller was compiled with
- * the header of an older library, the missing fields count as in the initialiser; if with the header of a newer library,
- * the fields that this library does not know must be 0. */
+/* The settings of a client. Start with HORING_PARO_CONFIG_INITIALIZER. */
 typedef struct {
   size_t size;                   /* from the initialiser */
   horingParoStrategy_t strategy; /* horingParoAuto unless assigned */
@@ -279,8 +295,9 @@ HORING_API const char* horingParoGetLastError(void);
 
 /* ---- Querying. Errors: horingInvalidArgument (a pointer NULL, no such parameter or bucket). ---- */
 
-/* The strategy, shape and sizes of a client. */
+/* The strategy, shape and sizes of a client. Start with HORING_PARO_INFO_INITIALIZER. */
 typedef struct {
+  size_t size;                   /* from the initialiser */
   horingParoStrategy_t strategy; /* never horingParoAuto */
   int groups, ranksPerGroup;     /* ranksPerGroup is 0 where groups differ in size */
   int numBuckets;
@@ -289,6 +306,9 @@ typedef struct {
    * a multiple of the ranks. */
   uint64_t memoryBytes, largestMemoryBytes;
 } horingParoInfo_t;
+/* clang-format off */
+#define HORING_PARO_INFO_INITIALIZER { sizeof(horingParoInfo_t), horingParoNNN, 0, 0, 0, 0, 0, 0, 0 }
+/* clang-format on */
 
 /* Writes the strategy, shape and sizes of the client. */
 HORING_API horingResult_t horingParoGetInfo(horingParo_t paro, horingParoInfo_t* info);
@@ -316,8 +336,9 @@ typedef struct {
 HORING_API horingResult_t horingParoGetBucket(horingParo_t paro, int bucket, horingParoBucket_t* info);
 
 /* Usage of this client alone. Memory is counted as it is allocated, without the memory of communicators. Bytes sent are
- * counted for each collective as HO-Ring moves them. */
+ * counted for each collective as HO-Ring moves them. Start with HORING_PARO_USAGE_INITIALIZER. */
 typedef struct {
+  size_t size; /* from the initialiser */
   /* Parameters, gradients and state kept; each bucket rounded up to whole shards. */
   uint64_t stateBytes;
   /* The buffers of horingParoOpenGrads, also used by horingParoSyncGrads: gradBuffers; where gradients are whole, as many as
@@ -330,6 +351,9 @@ typedef struct {
   /* Copies for horingParoStartSave: this rank's share of parameters and state among all ranks. */
   uint64_t snapshotBytes;
 } horingParoUsage_t;
+/* clang-format off */
+#define HORING_PARO_USAGE_INITIALIZER { sizeof(horingParoUsage_t), 0, 0, 0, 0, 0, 0 }
+/* clang-format on */
 
 /* Writes what the client has used until now. */
 HORING_API horingResult_t horingParoGetUsage(horingParo_t paro, horingParoUsage_t* usage);
@@ -407,8 +431,9 @@ HORING_API horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm,
 
 /* Elements `first` to `first + count` of a bucket, which this rank updates. count may be 0. State, and masters whose type is
  * not the wire type, are aligned to 64 bytes; gradients, and masters that are the stored parameters, to their elements only,
- * since blocks may begin at any element. */
+ * since blocks may begin at any element. Start with HORING_PARO_SHARD_INITIALIZER. */
 typedef struct {
+  size_t size; /* from the initialiser */
   size_t first, count;
   horingDataType_t gradType; /* the bucket's */
   void* grads;               /* reduced over ranks and micro-steps */
@@ -416,6 +441,9 @@ typedef struct {
   void* master; /* the parameters; where wire type and state type are the same, their only copy here */
   void* state[HORING_PARO_MAX_STATE]; /* the optimizer's own values, initially 0; NULL beyond stateValues */
 } horingParoShard_t;
+/* clang-format off */
+#define HORING_PARO_SHARD_INITIALIZER { sizeof(horingParoShard_t), 0, 0, horingFloat32, NULL, horingFloat32, NULL, {NULL} }
+/* clang-format on */
 
 /* Waits for the bucket's gradients and writes the shard, valid until horingParoSyncParams. Errors:
  * horingInvalidUsage (frozen; not between horingParoSyncGrads and horingParoSyncParams), and those of

@@ -52,7 +52,7 @@ class Paro {
     return *info;
   }
   static horingParoEstimate_t estimate(horingParoStrategy_t strategy, const horingParoModel_t& model) {
-    horingParoEstimate_t estimate;
+    horingParoEstimate_t estimate = HORING_PARO_ESTIMATE_INITIALIZER;
     checkParo(horingParoGetEstimate(strategy, &model, &estimate));
     return estimate;
   }
@@ -90,12 +90,12 @@ class Paro {
   horingParo_t handle() const noexcept { return paro_; }
 
   horingParoInfo_t info() const {
-    horingParoInfo_t info;
+    horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
     checkParo(horingParoGetInfo(paro_, &info));
     return info;
   }
   horingParoUsage_t usage() const {
-    horingParoUsage_t usage;
+    horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
     checkParo(horingParoGetUsage(paro_, &usage));
     return usage;
   }
@@ -208,7 +208,7 @@ class Paro {
     return {norm, overflow != 0};
   }
   horingParoShard_t shard(int bucket) {
-    horingParoShard_t shard;
+    horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
     checkParo(horingParoGetShard(paro_, bucket, &shard));
     return shard;
   }

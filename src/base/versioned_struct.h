@@ -32,4 +32,12 @@ std::optional<size_t> takeKnownFields(const Struct& given, Struct& own,
   return std::nullopt;
 }
 
+// The same of a result: copies the fields that both know, behind the `size`, to the caller's struct.
+template <typename Struct>
+void giveKnownFields(const Struct& own, Struct& given) {
+  const size_t known = std::min(given.size, sizeof own);
+  std::memcpy(reinterpret_cast<std::byte*>(&given) + sizeof given.size,
+              reinterpret_cast<const std::byte*>(&own) + sizeof own.size, known - sizeof own.size);
+}
+
 }  // namespace horing

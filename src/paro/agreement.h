@@ -15,8 +15,8 @@ Status agree(horingComm_t comm, const Status& mine);
 
 // The arguments that must be the same on every rank.
 struct Description {
-  horingParoConfig_t config{};  // with null pointers
-  horingParoMemory_t memory{};  // only onGpu must be the same
+  horingParoConfig_t config{};                                 // with null pointers
+  horingParoMemory_t memory = HORING_PARO_MEMORY_INITIALIZER;  // only onGpu must be the same
   std::vector<horingParoParam_t> params;
   std::vector<int> units;  // by parameter
   Names names;

@@ -8,11 +8,11 @@
 
 #include "base/float_environment.h"
 #include "base/thread_object.h"
-#include "base/versioned_struct.h"
 #include "horing/paro.h"
 #include "paro/client.h"
 #include "paro/convert.h"
 #include "paro/rates.h"
+#include "paro/sized.h"
 #include "paro/strategy.h"
 
 struct horingParo {
@@ -23,7 +23,9 @@ namespace horing::paro {
 namespace {
 
 // Programs own these and give no size: they keep the one that they have.
-static_assert(sizeof(horingParoBucket_t) == 24 && sizeof(horingParoPlace_t) == 24);
+static_assert(sizeof(horingParoBucket_t) == 24 && sizeof(horingParoPlace_t) == 24 &&
+              sizeof(horingParoParam_t) == 16 && sizeof(horingParoOperation_t) == 40 &&
+              sizeof(horingParoRates_t) == 144);
 
 // Thread-local: the API gives the text no owner, as in horing.h.
 struct LastError {
@@ -78,25 +80,23 @@ horingResult_t onClient(horingParo_t paro, Body body) noexcept {
   return onClient(paro, paro, "paro", body);
 }
 
-// `own` has the initialiser's value for each field that the caller's header lacks.
-Status readConfig(const horingParoConfig_t& given, horingParoConfig_t& own) {
-  if (!mayBeSizeOf<horingParoConfig_t>(given.size, offsetof(horingParoConfig_t, units)))
-    return makeStatus(Code::kInvalidArgument, "config.size is %zu: begin with HORING_PARO_CONFIG_INITIALIZER",
-                      given.size);
-  if (const auto at = takeKnownFields(given, own, {0}))
-    return makeStatus(
-        Code::kInvalidArgument,
-        "config.size is %zu, and byte %zu is set, but this library knows only the fields in the "
-        "first %zu bytes: leave the others 0, or use the newer library",
-        given.size, *at, sizeof own);
-  return {};
+// Writes the result of body(client) to a struct that says its size.
+template <typename Struct, typename Body>
+horingResult_t answer(horingParo_t paro, Struct* to, Body body) noexcept {
+  return onClient(paro, to, kSizeRule<Struct>.name, [&](Client& client) -> Status {
+    HORING_TRY(checkSize(*to));
+    const Result<Struct> result = body(client);
+    HORING_TRY(result.status());
+    giveKnownFields(result.value(), *to);
+    return {};
+  });
 }
 
 // Checks a rank's own arguments, and copies them to `description`, unless they cannot be read.
 Status readArguments(const horingParoConfig_t* config, std::span<const horingParoParam_t> params,
                      Description& description) {
   description.config = HORING_PARO_CONFIG_INITIALIZER;
-  if (config) HORING_TRY(readConfig(*config, description.config));
+  if (config) HORING_TRY(readSized(*config, description.config));
   const horingParoConfig_t& given = description.config;
   if (given.strategy != horingParoAuto) HORING_TRY(findRow(given.strategy).status());
   if (given.stateValues < 0 || given.stateValues > HORING_PARO_MAX_STATE)
@@ -113,7 +113,7 @@ Status readArguments(const horingParoConfig_t* config, std::span<const horingPar
   if (given.gradBuffers < 0 || given.gradBuffers == 1 || given.gradBuffers > HORING_PARO_MAX_GRAD_BUFFERS)
     return makeStatus(Code::kInvalidArgument, "config.gradBuffers is %d: expected 2 to %d, or 0 for 2",
                       given.gradBuffers, HORING_PARO_MAX_GRAD_BUFFERS);
-  if (given.memory) description.memory = *given.memory;
+  if (given.memory) HORING_TRY(readSized(*given.memory, description.memory));
   if ((description.memory.allocate == nullptr) != (description.memory.release == nullptr))
     return makeStatus(Code::kInvalidArgument,
                       "config.memory has one of allocate and release: expected both, or neither");
@@ -172,8 +172,13 @@ horingResult_t horingParoGetEstimate(horingParoStrategy_t strategy, const horing
   return guarded([&]() -> Status {
     HORING_TRY(checkPointer(model, "model"));
     HORING_TRY(checkPointer(result, "estimate"));
+    HORING_TRY(checkSize(*result));
+    horingParoModel_t given = HORING_PARO_MODEL_INITIALIZER;
+    HORING_TRY(readSized(*model, given));
     HORING_ASSIGN(const Row* const row, findRow(strategy));
-    return deliver(estimate(*row, *model), result);
+    HORING_ASSIGN(const horingParoEstimate_t cost, estimate(*row, given));
+    giveKnownFields(cost, *result);
+    return {};
   });
 }
 
@@ -191,12 +196,14 @@ horingResult_t horingParoGetSeconds(const horingParoEstimate_t* estimate, int ve
     HORING_TRY(checkPointer(estimate, "estimate"));
     HORING_TRY(checkPointer(rates, "rates"));
     HORING_TRY(checkPointer(seconds, "seconds"));
-    if (estimate->numOperations < 0 || estimate->numOperations > HORING_PARO_MAX_OPERATIONS || vectors < 1)
+    horingParoEstimate_t given = HORING_PARO_ESTIMATE_INITIALIZER;
+    HORING_TRY(readSized(*estimate, given));
+    if (given.numOperations < 0 || given.numOperations > HORING_PARO_MAX_OPERATIONS || vectors < 1)
       return makeStatus(
           Code::kInvalidArgument,
           "%d operations on %d vectors: expected an estimate of horingParoGetEstimate, and at least 1",
-          estimate->numOperations, vectors);
-    *seconds = secondsOf(*estimate, vectors, *rates);
+          given.numOperations, vectors);
+    *seconds = secondsOf(given, vectors, *rates);
     return {};
   });
 }
@@ -241,17 +248,12 @@ horingResult_t horingParoDestroy(horingParo_t paro) {
 }
 
 horingResult_t horingParoGetInfo(horingParo_t paro, horingParoInfo_t* info) {
-  return onClient(paro, info, "info", [&](Client& client) -> Status {
-    *info = client.info();
-    return {};
-  });
+  return answer(paro, info, [](const Client& client) -> Result<horingParoInfo_t> { return client.info(); });
 }
 
 horingResult_t horingParoGetUsage(horingParo_t paro, horingParoUsage_t* usage) {
-  return onClient(paro, usage, "usage", [&](Client& client) -> Status {
-    *usage = client.usage();
-    return {};
-  });
+  return answer(paro, usage,
+                [](const Client& client) -> Result<horingParoUsage_t> { return client.usage(); });
 }
 
 horingResult_t horingParoGetPlace(horingParo_t paro, size_t param, horingParoPlace_t* place) {
@@ -323,12 +325,11 @@ horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm, int* overf
 }
 
 horingResult_t horingParoGetShard(horingParo_t paro, int bucket, horingParoShard_t* shard) {
-  return onClient(paro, shard, "shard", [&](Client& client) { return deliver(client.shard(bucket), shard); });
+  return answer(paro, shard, [&](Client& client) { return client.shard(bucket); });
 }
 
 horingResult_t horingParoGetMaster(horingParo_t paro, int bucket, horingParoShard_t* shard) {
-  return onClient(paro, shard, "shard",
-                  [&](Client& client) { return deliver(client.master(bucket), shard); });
+  return answer(paro, shard, [&](Client& client) { return client.master(bucket); });
 }
 
 horingResult_t horingParoSyncParams(horingParo_t paro) {

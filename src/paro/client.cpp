@@ -20,7 +20,8 @@ Status outOfOrder(const char* what, int bucket, const char* expected) {
 
 horingParoInfo_t Client::info() const {
   const Blocks& blocks = grid_.blocks();
-  return {.strategy = strategy_,
+  return {.size = sizeof(horingParoInfo_t),
+          .strategy = strategy_,
           .groups = blocks.groups(),
           .ranksPerGroup = blocks.even() ? blocks.ranks() / blocks.groups() : 0,
           .numBuckets = static_cast<int>(buckets_.size()),
@@ -496,7 +497,7 @@ Result<horingParoShard_t> Client::master(int number) {
   HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
   HORING_TRY(await(bucket->params_ready));  // if the master is the stored parameter
   const Range block = blockOf(*bucket, row_->state);
-  horingParoShard_t shard{};
+  horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
   shard.first = std::min(block.first, bucket->layout.count);
   shard.count = std::min(block.end(), bucket->layout.count) - shard.first;
   shard.gradType = bucket->layout.grad_type;

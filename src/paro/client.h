@@ -188,7 +188,8 @@ class Client {
   std::vector<Move> moves_;
   uint64_t memory_ = 0, largest_memory_ = 0;  // of parameters, gradients and state: of this rank, of any
   BucketList list_;
-  horingParoUsage_t usage_{};  // memory counters; the transfers count bytes sent
+  horingParoUsage_t usage_ =
+      HORING_PARO_USAGE_INITIALIZER;  // memory counters; the transfers count bytes sent
   std::vector<Bucket> buckets_;
   std::vector<GradBuffer> grad_buffers_;  // as many as config.gradBuffers; constant
   std::deque<GradBuffer*> reducing_;      // in the order of issue and collection, so that sums do not vary

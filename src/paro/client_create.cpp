@@ -29,7 +29,7 @@ int stateBytesOf(const BucketLayout& bucket, const horingParoConfig_t& config) {
 
 // The model that a bucket is, including padding.
 horingParoModel_t modelOf(const BucketLayout& bucket, const horingParoConfig_t& config) {
-  horingParoModel_t model{};
+  horingParoModel_t model = HORING_PARO_MODEL_INITIALIZER;
   model.params = bucket.padded;
   model.trainable = bucket.trainable ? bucket.padded : 0;
   model.microSteps = config.microSteps;

@@ -184,7 +184,7 @@ Sent sentBy(const Move& move, const Shares& shares, double bytes) {
 }
 
 horingParoEstimate_t collectivesOf(const Row& row, const horingParoModel_t& model, const Shares& shares) {
-  horingParoEstimate_t result{};
+  horingParoEstimate_t result = HORING_PARO_ESTIMATE_INITIALIZER;
   double slow = 0, fast = 0;
   for (const Move& move : movesOf(row)) {
     const auto elements =

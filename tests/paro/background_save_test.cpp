@@ -48,7 +48,7 @@ class BackgroundSave : public testing::Test {
   }
   std::string folder(const std::string& name) const { return temporary_.path() / name; }
   static uint64_t copied(horingParo_t paro) {
-    horingParoUsage_t usage{};
+    horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
     EXPECT_PARO(horingParoGetUsage(paro, &usage));
     return usage.snapshotBytes;
   }

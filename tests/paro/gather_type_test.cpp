@@ -38,7 +38,7 @@ void expectTypes(horingParo_t paro, const horingParoConfig_t& config) {
     EXPECT_EQ(info.masterType, widens ? horingFloat32 : own) << p;
     if (!info.trainable) continue;
     EXPECT_EQ(info.gradType, config.gradsInFloat32 && bytesOf(wire) == 2 ? horingFloat32 : wire) << p;
-    horingParoShard_t shard{};
+    horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
     ASSERT_PARO(horingParoGetMaster(paro, place.bucket, &shard));
     EXPECT_EQ(shard.stateType, info.masterType) << p;
   }
@@ -64,8 +64,8 @@ TEST_P(GatherType, TrainsMastersThatAreExact) {
         }
         ASSERT_NO_FATAL_FAILURE(trainee.expectParams(after.back()));
         ASSERT_NO_FATAL_FAILURE(trainee.expectMasters(after.back()));
-        horingParoInfo_t info{};
-        horingParoUsage_t usage{};
+        horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
+        horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
         ASSERT_PARO(horingParoGetInfo(paro, &info));
         ASSERT_PARO(horingParoGetUsage(paro, &usage));
         EXPECT_EQ(usage.stateBytes, info.memoryBytes);
@@ -140,7 +140,7 @@ TEST(GatherTypeMemory, IsThatOfMixedPrecision) {
     const horingParoConfig_t config = gatheredIn(horingBfloat16, horingParoNNN);
     horingParo_t paro = nullptr;
     ASSERT_PARO(horingParoCreate(&paro, comms[own], &config, params.data(), params.size()));
-    horingParoInfo_t info{};
+    horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
     EXPECT_PARO(horingParoGetInfo(paro, &info));
     EXPECT_EQ(info.memoryBytes, 16U * 1000 + 6 * 500);
     EXPECT_PARO(horingParoDestroy(paro));

@@ -106,7 +106,7 @@ class GpuRank {
   const int gpu_;
   const GpuStream stream_;
   const std::shared_ptr<const GpuAccess> access_;
-  horingParoMemory_t memory_{};
+  horingParoMemory_t memory_ = HORING_PARO_MEMORY_INITIALIZER;
 };
 
 class ParoOnGpu : public testing::Test {

@@ -28,7 +28,7 @@ class ParoGpuMemory : public ParoOnGpu {
 };
 
 uint64_t heldBy(horingParo_t paro) {
-  horingParoUsage_t usage{};
+  horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
   EXPECT_PARO(horingParoGetUsage(paro, &usage));
   return usage.stateBytes + usage.gradBufferBytes + usage.gatheredBytes;
 }

@@ -78,7 +78,7 @@ TEST_P(ParoOnGpus, KnowTheNormAndOverflow) {
       trainee.giveGrads(0, 0);
       ASSERT_PARO(horingParoSyncGrads(paro));
       const float infinite = INFINITY;
-      horingParoShard_t shard{};
+      horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
       ASSERT_PARO(horingParoGetShard(paro, 0, &shard));
       if (shard.count > 0 && shard.first == 0) mine.access()->write(shard.grads, &infinite, sizeof infinite);
       double norm = 0;
@@ -102,7 +102,7 @@ TEST_P(ParoOnGpus, SaveWhatTheHostLoadsAndTheOtherWayRound) {
     ASSERT_PARO(horingParoSave(paro, from_gpu.path().c_str(), 6));
     ASSERT_PARO(horingParoStartSave(paro, from_gpu.path().c_str(), 7));
     ASSERT_PARO(horingParoWaitSave(paro));
-    horingParoUsage_t usage{};
+    horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
     ASSERT_PARO(horingParoGetUsage(paro, &usage));
     EXPECT_EQ(usage.snapshotBytes, 0u);
   });
@@ -148,7 +148,7 @@ class Ahead {
       ASSERT_PARO(horingParoReleaseParams(paro_, 0));
     }
     ASSERT_PARO(horingParoSyncGrads(paro_));
-    horingParoShard_t shard{};
+    horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
     ASSERT_PARO(horingParoGetShard(paro_, 0, &shard));
     access.copy(shard.master, shard.grads, shard.count * sizeof(float));
     ASSERT_PARO(horingParoSyncParams(paro_));

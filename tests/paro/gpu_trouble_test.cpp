@@ -81,7 +81,7 @@ TEST_F(ParoOnGpuTrouble, WithoutKernelsThereIsNoClient) {
 
 TEST_F(ParoOnGpuTrouble, RanksAgreeOnTheKindOfMemory) {
   expectRefused(horingInvalidUsage, "memory.onGpu", [](int rank, horingParoMemory_t& memory) {
-    if (rank == 1) memory = {};
+    if (rank == 1) memory = HORING_PARO_MEMORY_INITIALIZER;
   });
 }
 
@@ -153,7 +153,7 @@ TEST_F(ParoOnGpuTrouble, CallsWhileTheStreamRecordsAGraphAreRefused) {
     const void* param = nullptr;
     void* grad = nullptr;
     double norm = 0;
-    horingParoShard_t shard{};
+    horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
     const std::vector<float> values(kModel[0].count);
     const void* const grads[1] = {};
     const horingResult_t refused[] = {
@@ -322,7 +322,7 @@ TEST_F(ParoOnGpuTrouble, MemoryOfTheCallerHoldsEverything) {
       SCOPED_TRACE(on_gpu);
       GpuRank mine(cuda_, rank);
       Pool pool(cuda_, mine.gpu(), on_gpu);
-      if (!on_gpu) mine.memory() = {};
+      if (!on_gpu) mine.memory() = HORING_PARO_MEMORY_INITIALIZER;
       pool.lend(mine.memory());
       horingParoConfig_t config = configOf(horingParoIIG);
       config.memory = &mine.memory();
@@ -334,7 +334,7 @@ TEST_F(ParoOnGpuTrouble, MemoryOfTheCallerHoldsEverything) {
       ASSERT_NO_FATAL_FAILURE(trainee.step(Optimizer::kAdam, 2, 0));
       reference.step(ranks(), 2, 0, 1);
       trainee.expectParams(reference);
-      horingParoUsage_t usage{};
+      horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
       ASSERT_PARO(horingParoGetUsage(paro, &usage));
       const uint64_t counted = usage.stateBytes + usage.gradBufferBytes + usage.gatheredBytes;
       EXPECT_EQ(pool.lent(), counted + (on_gpu ? 266'240 : 0));  // partial sums

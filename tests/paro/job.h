@@ -166,7 +166,7 @@ class Trainee {
   Trainee(horingParo_t paro, int rank, const std::vector<horingParoParam_t>& params,
           std::shared_ptr<const Access> access = std::make_shared<Access>())
       : paro_(paro), rank_(rank), params_(params), access_(std::move(access)) {
-    horingParoInfo_t info{};
+    horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
     EXPECT_PARO(horingParoGetInfo(paro, &info));
     buckets_ = info.numBuckets;
   }
@@ -226,7 +226,7 @@ class Trainee {
   void updateShards(Optimizer optimizer) {
     for (int bucket = 0; bucket < buckets_; ++bucket) {
       if (!isTrainable(bucket)) continue;
-      horingParoShard_t shard{};
+      horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
       ASSERT_PARO(horingParoGetShard(paro_, bucket, &shard));
       if (shard.stateType == horingFloat64)
         updateShard<double>(optimizer, shard);

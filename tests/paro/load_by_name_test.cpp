@@ -103,7 +103,7 @@ class Part {
     for (size_t p = 0; p < model_.size(); ++p) {
       if (!model_[p].param.trainable) continue;
       horingParoPlace_t place{};
-      horingParoShard_t shard{};
+      horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
       ASSERT_PARO(horingParoGetPlace(paro_, p, &place));
       ASSERT_PARO(horingParoGetMaster(paro_, place.bucket, &shard));
       for (void* const values : shard.state)

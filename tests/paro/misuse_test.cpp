@@ -119,14 +119,14 @@ TEST_F(Misuse, AutoTakesTheFastestThatFits) {
       horingParo_t paro = nullptr;
       ASSERT_PARO(
           horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, params.data(), params.size()));
-      horingParoInfo_t info{};
+      horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
       EXPECT_PARO(horingParoGetInfo(paro, &info));
       const horingParoStrategyInfo_t* row = nullptr;
       ASSERT_PARO(horingParoGetStrategy(info.strategy, &row));
       for (const int letter : {0, 1})
         EXPECT_TRUE(each.expected[letter] == '*' || each.expected[letter] == row->name[letter])
             << row->name << ", limit " << each.limit;
-      horingParoUsage_t usage{};
+      horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
       EXPECT_PARO(horingParoGetUsage(paro, &usage));
       EXPECT_LE(usage.stateBytes, each.limit ? each.limit : 16000);
       EXPECT_PARO(horingParoDestroy(paro));
@@ -148,7 +148,7 @@ TEST_F(Misuse, CallsOutOfOrderNameWhatWasExpected) {
       };
       const void* values = nullptr;
       void* grads = nullptr;
-      horingParoShard_t shard{};
+      horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
       EXPECT_TRUE(refuses(horingParoGetParam(paro, 0, &values), "expected horingParoGatherParams"));
       EXPECT_TRUE(refuses(horingParoReleaseParams(paro, 0), "expected horingParoGatherParams"));
       EXPECT_TRUE(refuses(horingParoGetGrad(paro, 0, &grads), "expected horingParoOpenGrads"));
@@ -264,7 +264,7 @@ TEST_F(Misuse, AConfigurationOfAnotherSizeIsTakenIfItsFieldsAreKnown) {
       return horingParoCreate(paro, comm, &config, kModel.data(), kModel.size());
     };
     horingParo_t paro = nullptr;
-    horingParoInfo_t info{};
+    horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
     Newer newer;
     newer.config.strategy = horingParoIIG;
     newer.config.size = sizeof newer;

@@ -56,14 +56,24 @@ TEST(ParoStrategies, CostWhatTheFormulasSay) {
   for (const auto& [groups, members] : {std::pair(2, 4), std::pair(4, 8), std::pair(1, 4), std::pair(4, 1)})
     for (const int s : {1, 4, 10})
       for (const uint64_t trainable : {uint64_t{1} << 30, uint64_t{1} << 26}) {
-        const horingParoModel_t model{groups, members, uint64_t{1} << 30, trainable, s, 2,
-                                      12,     0,       nullptr,           0,         0};
+        const horingParoModel_t model{sizeof(horingParoModel_t),
+                                      groups,
+                                      members,
+                                      uint64_t{1} << 30,
+                                      trainable,
+                                      s,
+                                      2,
+                                      12,
+                                      0,
+                                      nullptr,
+                                      0,
+                                      0};
         const double m = members, a = (m - 1) / m, b = (groups - 1.0) / groups;
         const double all_bytes = 2.0 * static_cast<double>(model.params),
                      bytes = 2.0 * static_cast<double>(trainable);
         for (int number = 0; number < horingParoNumStrategies; ++number) {
           const Formula& formula = kFormulas[number];
-          horingParoEstimate_t cost{};
+          horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
           ASSERT_PARO(horingParoGetEstimate(static_cast<horingParoStrategy_t>(number), &model, &cost));
           const double memory = all_bytes / divisor(formula.name[0], groups, members) +
                                 bytes / divisor(formula.name[1], groups, members) +
@@ -83,8 +93,8 @@ TEST(ParoStrategies, CostWhatTheFormulasSay) {
 }
 
 TEST(ParoStrategies, NameTheirCollectives) {
-  const horingParoModel_t model{2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0};
-  horingParoEstimate_t cost{};
+  const horingParoModel_t model{sizeof(horingParoModel_t), 2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0};
+  horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
   ASSERT_PARO(horingParoGetEstimate(horingParoIIG, &model, &cost));
   ASSERT_EQ(cost.numOperations, 4);
   const struct {
@@ -108,8 +118,8 @@ TEST(ParoStrategies, NameTheirCollectives) {
 }
 
 TEST(ParoStrategies, TakeTheTimeOfTheirCollectives) {
-  const horingParoModel_t model{2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0};
-  horingParoEstimate_t cost{};
+  const horingParoModel_t model{sizeof(horingParoModel_t), 2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0};
+  horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
   ASSERT_PARO(horingParoGetEstimate(horingParoIIG, &model, &cost));
   horingParoRates_t rates{};
   rates.of[horingParoAllGather][horingParoGroup] = {1e-3, 1e-6};
@@ -154,16 +164,17 @@ TEST(ParoStrategies, AreMeasured) {
 
 TEST(ParoStrategies, CostTheLargestNumberWhereThatIsTooSmall) {
   const uint64_t params = uint64_t{1} << 51;
-  const horingParoModel_t model{64, 8, params, params, 1 << 20, 4, 8, 0, nullptr, 0, 0};
-  horingParoEstimate_t cost{};
+  const horingParoModel_t model{
+      sizeof(horingParoModel_t), 64, 8, params, params, 1 << 20, 4, 8, 0, nullptr, 0, 0};
+  horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
   ASSERT_PARO(horingParoGetEstimate(horingParoGGG, &model, &cost));
   EXPECT_EQ(cost.fastBytes, UINT64_MAX);
   EXPECT_EQ(cost.operations[0].times, 1 << 21);
 }
 
 TEST(ParoStrategies, RefuseModelsThatAreNone) {
-  const horingParoModel_t good{2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0};
-  horingParoEstimate_t cost{};
+  const horingParoModel_t good{sizeof(horingParoModel_t), 2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0};
+  horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
   const auto refuses = [&](auto change, const char* named) {
     horingParoModel_t model = good;
     change(model);

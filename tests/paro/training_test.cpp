@@ -83,7 +83,8 @@ Expected expectedOf(horingParoStrategy_t strategy, const Sizes& sizes, int rank,
     const int state_bytes = wire_bytes == 8 ? 16 : wire_bytes == 4 ? 8 : 12;
     const size_t grad_bytes = grads_in_float32 ? std::max<size_t>(wire_bytes, 4) : wire_bytes;
     const uint64_t trainable = param.trainable ? param.count : 0;
-    const horingParoModel_t model{static_cast<int>(sizes.size()),
+    const horingParoModel_t model{sizeof(horingParoModel_t),
+                                  static_cast<int>(sizes.size()),
                                   0,
                                   param.count,
                                   trainable,
@@ -94,7 +95,7 @@ Expected expectedOf(horingParoStrategy_t strategy, const Sizes& sizes, int rank,
                                   sizes.data(),
                                   group,
                                   local};
-    horingParoEstimate_t cost{};
+    horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
     EXPECT_PARO(horingParoGetEstimate(strategy, &model, &cost));
     sum.state_bytes += static_cast<double>(cost.memoryBytes);
     sum.slow_bytes += static_cast<double>(cost.slowBytes);
@@ -113,7 +114,7 @@ TEST_P(Training, KeepsAndSendsWhatTheFormulasSay) {
     config.gradsInFloat32 = number % 2;
     onClients(config, [&](horingParo_t paro, Trainee& trainee, int rank) {
       const Expected expected = expectedOf(strategy, GetParam(), rank, kMicroSteps, number % 2);
-      horingParoInfo_t info{};
+      horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
       ASSERT_PARO(horingParoGetInfo(paro, &info));
       EXPECT_EQ(info.strategy, strategy);
       EXPECT_EQ(info.groups, std::ssize(GetParam()));
@@ -124,7 +125,7 @@ TEST_P(Training, KeepsAndSendsWhatTheFormulasSay) {
       trainee.initialise();
       for (int gather = 0; gather < 2 * kMicroSteps; ++gather) trainee.expectParams(start);
       trainee.step(Optimizer::kAdam, kMicroSteps, 0);
-      horingParoUsage_t usage{};
+      horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
       ASSERT_PARO(horingParoGetUsage(paro, &usage));
       // Less than one element for each rank is added to every kind of memory of a bucket.
       const double padding = static_cast<double>(info.numBuckets) * ranks() * (8 + 8 + 16);
@@ -212,7 +213,7 @@ TEST_P(Training, TakesNoGradientForZeros) {
       }
       // Gradients that stay whole are added up where they are kept. Between groups of different sizes they are exchanged.
       const horingParoStrategyInfo_t* row = nullptr;
-      horingParoUsage_t usage{};
+      horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
       ASSERT_PARO(horingParoGetStrategy(config.strategy, &row));
       ASSERT_PARO(horingParoGetUsage(paro, &usage));
       const bool needs_none = row->grads == horingParoWhole && (isEven() || row->state != horingParoByGroup);
@@ -252,7 +253,7 @@ TEST_P(Training, ReducesInFloat32WhatIsNarrower) {
         horingParoBucket_t info{};
         ASSERT_PARO(horingParoGetBucket(paro, bucket, &info));
         EXPECT_EQ(info.gradType, bucket < 2 ? horingFloat32 : horingFloat64);
-        horingParoShard_t shard{};
+        horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
         ASSERT_PARO(horingParoGetShard(paro, bucket, &shard));
         EXPECT_EQ(shard.gradType, info.gradType);
         for (size_t i = 0; i < shard.count; ++i)
@@ -309,7 +310,7 @@ TEST(TrainingOnGrowingBuckets, KeepsNoMoreGatheredThanWasGatheredAtOnce) {
     Trainee trainee(paro, rank, params);
     trainee.initialise();
     trainee.expectParams(Reference(params, Optimizer::kSgd));  // two at once
-    horingParoUsage_t usage{};
+    horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
     EXPECT_PARO(horingParoGetUsage(paro, &usage));
     EXPECT_EQ(usage.gatheredBytes, 4u * (3000 + 4000));
     EXPECT_PARO(horingParoDestroy(paro));

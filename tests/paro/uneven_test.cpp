@@ -15,14 +15,24 @@ int sum(const Sizes& sizes) {
 
 // A model of `params` elements of float32, of which only the optimizer's two values cost memory that is not counted as parameters.
 horingParoModel_t modelOn(const Sizes& sizes, int group, int local, uint64_t params, int micro_steps = 1) {
-  return {
-      static_cast<int>(sizes.size()), 0, params, params, micro_steps, 4, 8, 0, sizes.data(), group, local};
+  return {sizeof(horingParoModel_t),
+          static_cast<int>(sizes.size()),
+          0,
+          params,
+          params,
+          micro_steps,
+          4,
+          8,
+          0,
+          sizes.data(),
+          group,
+          local};
 }
 
 horingParoEstimate_t costOn(const Sizes& sizes, int group, int local, horingParoStrategy_t strategy,
                             uint64_t params) {
   const horingParoModel_t model = modelOn(sizes, group, local, params);
-  horingParoEstimate_t cost{};
+  horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
   EXPECT_PARO(horingParoGetEstimate(strategy, &model, &cost));
   return cost;
 }
@@ -182,8 +192,8 @@ TEST_P(OnUnevenGroups, KeepTheMemoryThatIsStated) {
     const auto strategy = static_cast<horingParoStrategy_t>(number);
     std::vector<uint64_t> kept(static_cast<size_t>(ranks())), stated_most(kept);
     onClients(configOf(strategy), params, [&](horingParo_t paro, int rank) {
-      horingParoUsage_t usage{};
-      horingParoInfo_t info{};
+      horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
+      horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
       ASSERT_PARO(horingParoGetUsage(paro, &usage));
       ASSERT_PARO(horingParoGetInfo(paro, &info));
       EXPECT_EQ(usage.stateBytes, info.memoryBytes);
@@ -209,7 +219,7 @@ TEST_P(OnUnevenGroups, HoldTheMemoryLimitOnEveryRank) {
     horingParoConfig_t config = configOf(strategy);
     uint64_t most = 0;
     onClients(config, params, [&](horingParo_t paro, int rank) {
-      horingParoInfo_t info{};
+      horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
       EXPECT_PARO(horingParoGetInfo(paro, &info));
       if (rank == 0) most = info.largestMemoryBytes;
     });
@@ -268,7 +278,7 @@ TEST_P(OnUnevenGroups, GetTheSameNormAndParametersOnAllRanks) {
 TEST_P(OnUnevenGroups, AgreeOnTheStrategyThatIsChosen) {
   std::vector<horingParoStrategy_t> chosen(static_cast<size_t>(ranks()));
   onClients(configOf(horingParoAuto), kModel, [&](horingParo_t paro, int rank) {
-    horingParoInfo_t info{};
+    horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
     EXPECT_PARO(horingParoGetInfo(paro, &info));
     chosen[static_cast<size_t>(rank)] = info.strategy;
     Trainee trainee(paro, rank, kModel);

@@ -56,13 +56,13 @@ TEST_F(Units, MastersStayWhereTheyAre) {
           horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
       Trainee trainee(paro, rank, kModel);
       trainee.initialise();
-      horingParoInfo_t info{};
+      horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
       ASSERT_PARO(horingParoGetInfo(paro, &info));
       std::vector<void*> masters;
       const auto expect_same = [&] {
         for (int bucket = 0; bucket < info.numBuckets; ++bucket) {
           if (!trainee.isTrainable(bucket)) continue;
-          horingParoShard_t shard{};
+          horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
           ASSERT_PARO(horingParoGetMaster(paro, bucket, &shard));
           EXPECT_EQ(shard.grads, nullptr);
           const auto at = static_cast<size_t>(bucket);
@@ -83,7 +83,7 @@ TEST_F(Units, MastersStayWhereTheyAre) {
         expect_same();
         for (int bucket = 0; bucket < info.numBuckets; ++bucket) {
           if (!trainee.isTrainable(bucket)) continue;
-          horingParoShard_t shard{};
+          horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
           ASSERT_PARO(horingParoGetShard(paro, bucket, &shard));
           EXPECT_EQ(shard.master, masters[static_cast<size_t>(bucket)]);
         }

@@ -9,7 +9,9 @@ namespace horing::paro {
 namespace {
 
 Job paperJob(uint64_t parameters, uint64_t trainable) {
-  return {{kPaperGrid.groups, kPaperGrid.members, parameters, trainable, 10, 2, 12}, 0};
+  return {
+      {sizeof(horingParoModel_t), kPaperGrid.groups, kPaperGrid.members, parameters, trainable, 10, 2, 12},
+      0};
 }
 
 constexpr uint64_t kBillion = 1'000'000'000;

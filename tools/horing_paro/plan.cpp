@@ -100,7 +100,7 @@ void addFastest(const Plan& plan, const Forecast& chosen, std::vector<std::strin
 }
 
 Result<horingParoEstimate_t> estimateOf(horingParoStrategy_t strategy, const horingParoModel_t& model) {
-  horingParoEstimate_t estimate{};
+  horingParoEstimate_t estimate = HORING_PARO_ESTIMATE_INITIALIZER;
   if (horingParoGetEstimate(strategy, &model, &estimate) != horingSuccess)
     return Status(Code::kInvalidArgument, horingParoGetLastError());
   return estimate;

@@ -13,7 +13,7 @@ inline constexpr int kMaxRanksOfUnequalNodes = 512;
 
 // A training job, as far as its cost is concerned.
 struct Job {
-  horingParoModel_t model = {};
+  horingParoModel_t model = HORING_PARO_MODEL_INITIALIZER;
   double compute_seconds = 0;  // of one optimizer step; communication hides behind it at best
   // Of nodes of different sizes, the ranks of each, in place of model.ranksPerGroup; at most kMaxRanksOfUnequalNodes together.
   std::vector<int> sizes = {};

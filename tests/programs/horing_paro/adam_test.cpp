@@ -38,7 +38,8 @@ void compare(horingDataType_t wire, horingDataType_t state, double tolerance, Wi
       references[i].update(adam, step, value(gradient[i]));
     }
     updateWithAdam(adam, step,
-                   {0,
+                   {sizeof(horingParoShard_t),
+                    0,
                     kCount,
                     wire,
                     gradient.data(),

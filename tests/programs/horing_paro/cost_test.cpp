@@ -15,14 +15,15 @@ constexpr Grid kGrid{4, 8};
 horingParoEstimate_t estimateOf(const char* name, const horingParoModel_t& model) {
   horingParoStrategy_t strategy = horingParoAuto;
   EXPECT_EQ(horingParoFindStrategy(name, &strategy), horingSuccess) << name;
-  horingParoEstimate_t estimate = {};
+  horingParoEstimate_t estimate = HORING_PARO_ESTIMATE_INITIALIZER;
   EXPECT_EQ(horingParoGetEstimate(strategy, &model, &estimate), horingSuccess) << horingParoGetLastError();
   return estimate;
 }
 
 // 7 billion parameters, all trained.
 double paperSeconds(const char* name, const CostTable& costs) {
-  return communicationSeconds(estimateOf(name, {4, 8, 7'000'000'000, 7'000'000'000, 10, 2, 12, 0}), costs);
+  return communicationSeconds(
+      estimateOf(name, {sizeof(horingParoModel_t), 4, 8, 7'000'000'000, 7'000'000'000, 10, 2, 12, 0}), costs);
 }
 
 struct Golden {
@@ -61,9 +62,11 @@ TEST(Cost, NothingMovesOnOneRankAndNothingSlowlyOnOneNode) {
   no_fast_links.fast_bits_per_second = INFINITY;
   for (const auto costs : {hoRingCosts, flatRingCosts})
     for (const char* name : {"NNN", "NII", "IIG", "GGG"}) {
-      const horingParoEstimate_t alone = estimateOf(name, {1, 1, 1000, 1000, 10, 2, 12, 0});
+      const horingParoEstimate_t alone =
+          estimateOf(name, {sizeof(horingParoModel_t), 1, 1, 1000, 1000, 10, 2, 12, 0});
       EXPECT_EQ(communicationSeconds(alone, costs({1, 1}, Links{})), 0) << name;
-      const horingParoEstimate_t node = estimateOf(name, {1, 8, 1000, 1000, 10, 2, 12, 0});
+      const horingParoEstimate_t node =
+          estimateOf(name, {sizeof(horingParoModel_t), 1, 8, 1000, 1000, 10, 2, 12, 0});
       EXPECT_GT(communicationSeconds(node, costs({1, 8}, Links{})), 0) << name;
       EXPECT_EQ(communicationSeconds(node, costs({1, 8}, no_fast_links)), 0) << name;
     }

@@ -13,7 +13,9 @@ namespace {
 constexpr double kPaperMemory = 80e9;
 
 Job paperJob(double parameters, double trainable) {
-  return {{4, 8, static_cast<uint64_t>(parameters), static_cast<uint64_t>(trainable), 10, 2, 12}, 0};
+  return {{sizeof(horingParoModel_t), 4, 8, static_cast<uint64_t>(parameters),
+           static_cast<uint64_t>(trainable), 10, 2, 12},
+          0};
 }
 
 Plan paperPlan(double parameters, double trainable) {
@@ -137,7 +139,7 @@ TEST(Plan, ExplainsItself) {
 
 TEST(Plan, RefusesJobsThatAreNone) {
   const CostTable costs = hoRingCosts({2, 2}, Links{});
-  const horingParoModel_t good = {2, 2, 100, 50, 1, 2, 12, 0};
+  const horingParoModel_t good = {sizeof(horingParoModel_t), 2, 2, 100, 50, 1, 2, 12, 0};
   EXPECT_TRUE(planStrategies({good, 0}, costs, 1e9).ok());
   const auto refused = [&](auto change) {
     horingParoModel_t model = good;

@@ -122,7 +122,8 @@ TEST(Guideline, RecommendsTheFastestThatFit) {
 Question paperQuestion(double parameters, double memory_bytes) {
   Question question;
   const auto count = static_cast<uint64_t>(parameters);
-  question.job.model = {kPaperGrid.groups, kPaperGrid.members, count, count, 10, 2, 12, 0};
+  question.job.model = {
+      sizeof(horingParoModel_t), kPaperGrid.groups, kPaperGrid.members, count, count, 10, 2, 12, 0};
   question.memory_bytes = memory_bytes;
   question.costs = hoRingCosts(kPaperGrid, Links{});
   question.costs_text = "<HO-Ring>";

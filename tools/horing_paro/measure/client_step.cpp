@@ -34,7 +34,7 @@ Status ClientStep::microStep() {
 Status ClientStep::run() {
   for (int i = 0; i < model_.micro_steps; ++i) HORING_TRY(microStep());
   HORING_TRY(statusOfParo(horingParoSyncGrads(client_)));
-  horingParoShard_t shard;
+  horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
   HORING_TRY(statusOfParo(horingParoGetShard(client_, 0, &shard)));
   HORING_TRY(statusOfParo(horingParoSyncParams(client_)));
   // Sets nothing, but returns only when the bucket's parameters have arrived.

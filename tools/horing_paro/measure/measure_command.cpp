@@ -147,9 +147,16 @@ Status measureStrategy(Scopes& scopes, const MeasureOptions& options) {
   const auto wire_bytes = static_cast<int>(bytesOf(type));
   HORING_TRY(checkVector(count * wire_bytes));
   const auto params = roundUp(static_cast<size_t>(count), static_cast<size_t>(scopes.grid().ranks));
-  const horingParoModel_t model = {
-      scopes.grid().groups, scopes.grid().members, params, params, options.accumulate, wire_bytes, 0, 0};
-  horingParoEstimate_t estimate;
+  const horingParoModel_t model = {sizeof(horingParoModel_t),
+                                   scopes.grid().groups,
+                                   scopes.grid().members,
+                                   params,
+                                   params,
+                                   options.accumulate,
+                                   wire_bytes,
+                                   0,
+                                   0};
+  horingParoEstimate_t estimate = HORING_PARO_ESTIMATE_INITIALIZER;
   HORING_TRY(statusOfParo(horingParoGetEstimate(strategy, &model, &estimate)));
   StepByHand by_hand(scopes, estimate, params * bytesOf(type), type);
   std::vector<Work> works = {[&] { return by_hand.run(options.accumulate); }};

@@ -47,7 +47,7 @@ class ShardedLayers {
   template <typename Update>
   Status update(Update&& update) {
     for (int bucket : trainable_buckets_) {
-      horingParoShard_t shard;
+      horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
       HORING_TRY(statusOfParo(horingParoGetShard(client_, bucket, &shard)));
       update(shard);
     }

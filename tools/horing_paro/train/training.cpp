@@ -21,7 +21,8 @@ horingParoModel_t modelOf(const horingParoInfo_t& info, const Groups& groups,
                           const TrainingSettings& settings) {
   const Precision precision = settings.precision;
   const int wire = precision == Precision::kFloat64 ? 8 : precision == Precision::kFloat32 ? 4 : 2;
-  return {.groups = info.groups,
+  return {.size = sizeof(horingParoModel_t),
+          .groups = info.groups,
           .ranksPerGroup = info.ranksPerGroup,
           .params = info.params,
           .trainable = info.trainable,
@@ -212,8 +213,8 @@ class Trainer {
   Batches batches_;
   std::unique_ptr<ShardedLayers> layers_;
   int loaded_step_ = 0;
-  horingParoUsage_t before_ = {};            // the first step
-  std::vector<Real> parameters_, gradient_;  // of one layer, if the wire type differs
+  horingParoUsage_t before_ = HORING_PARO_USAGE_INITIALIZER;  // the first step
+  std::vector<Real> parameters_, gradient_;                   // of one layer, if the wire type differs
 };
 
 template <typename Real>

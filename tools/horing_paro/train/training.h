@@ -43,9 +43,9 @@ struct TrainingStep {
 
 struct TrainingReport {
   std::vector<TrainingStep> steps;
-  horingParoInfo_t info = {};
-  horingParoUsage_t usage = {};
-  horingParoEstimate_t estimate = {};
+  horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
+  horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
+  horingParoEstimate_t estimate = HORING_PARO_ESTIMATE_INITIALIZER;
   uint64_t step_slow_bytes = 0,
            step_fast_bytes = 0;  // sent by this rank in an optimizer step, as the client counts
   Groups groups;

@@ -22,8 +22,15 @@ class StrategyInfo(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("alias", c_char_p), ("params", c_int), ("grads", c_int), ("state", c_int)]
 
 
-class Model(ctypes.Structure):
-    _fields_ = [("groups", c_int), ("ranksPerGroup", c_int), ("params", c_uint64), ("trainable", c_uint64),
+class _Sized(ctypes.Structure):
+    """A structure whose first field is its size, as its initialiser in C sets it."""
+
+    def __init__(self, *values, **named):
+        super().__init__(ctypes.sizeof(self), *values, **named)
+
+
+class Model(_Sized):
+    _fields_ = [("size", c_size_t), ("groups", c_int), ("ranksPerGroup", c_int), ("params", c_uint64), ("trainable", c_uint64),
                 ("microSteps", c_int), ("wireBytes", c_int), ("stateBytes", c_int), ("gradBytes", c_int),
                 ("groupSizes", POINTER(c_int)), ("group", c_int), ("localIndex", c_int)]
 
@@ -33,8 +40,8 @@ class Operation(ctypes.Structure):
                 ("slowBytes", c_uint64), ("fastBytes", c_uint64)]
 
 
-class Estimate(ctypes.Structure):
-    _fields_ = [("memoryBytes", c_uint64), ("largestMemoryBytes", c_uint64), ("slowBytes", c_uint64), ("fastBytes", c_uint64),
+class Estimate(_Sized):
+    _fields_ = [("size", c_size_t), ("memoryBytes", c_uint64), ("largestMemoryBytes", c_uint64), ("slowBytes", c_uint64), ("fastBytes", c_uint64),
                 ("numOperations", c_int), ("operations", Operation * 5)]
 
 
@@ -50,15 +57,15 @@ class Param(ctypes.Structure):
     _fields_ = [("count", c_size_t), ("type", c_int), ("trainable", c_int)]
 
 
-class Config(ctypes.Structure):
+class Config(_Sized):
     _fields_ = [("size", c_size_t), ("strategy", c_int), ("memoryLimit", c_uint64), ("bucketBytes", c_size_t),
                 ("average", c_int), ("stateValues", c_int), ("microSteps", c_int), ("units", POINTER(c_int)), ("gradsInFloat32", c_int),
                 ("names", POINTER(c_char_p)), ("gatherType", c_int),
                 ("gradBuffers", c_int)]
 
 
-class Info(ctypes.Structure):
-    _fields_ = [("strategy", c_int), ("groups", c_int), ("ranksPerGroup", c_int), ("numBuckets", c_int),
+class Info(_Sized):
+    _fields_ = [("size", c_size_t), ("strategy", c_int), ("groups", c_int), ("ranksPerGroup", c_int), ("numBuckets", c_int),
                 ("params", c_uint64), ("trainable", c_uint64), ("memoryBytes", c_uint64), ("largestMemoryBytes", c_uint64)]
 
 
@@ -66,13 +73,13 @@ class Place(ctypes.Structure):
     _fields_ = [("bucket", c_int), ("offset", c_size_t), ("count", c_size_t)]
 
 
-class Usage(ctypes.Structure):
-    _fields_ = [("stateBytes", c_uint64), ("gradBufferBytes", c_uint64), ("gatheredBytes", c_uint64),
+class Usage(_Sized):
+    _fields_ = [("size", c_size_t), ("stateBytes", c_uint64), ("gradBufferBytes", c_uint64), ("gatheredBytes", c_uint64),
                 ("slowBytes", c_uint64), ("fastBytes", c_uint64), ("snapshotBytes", c_uint64)]
 
 
-class Shard(ctypes.Structure):
-    _fields_ = [("first", c_size_t), ("count", c_size_t), ("gradType", c_int), ("grads", c_void_p), ("stateType", c_int),
+class Shard(_Sized):
+    _fields_ = [("size", c_size_t), ("first", c_size_t), ("count", c_size_t), ("gradType", c_int), ("grads", c_void_p), ("stateType", c_int),
                 ("master", c_void_p), ("state", c_void_p * 4)]
 
 
@@ -151,7 +158,7 @@ class Client:
         array = (Param * len(params))(*(Param(count, dtype, trainable) for count, dtype, trainable in params))
         numbers = (c_int * len(units))(*units)
         texts = (c_char_p * len(names))(*(name.encode(errors="backslashreplace") for name in names))
-        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32, texts, gather_type, grad_buffers)
+        config = Config(strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32, texts, gather_type, grad_buffers)
         self._call("horingParoCreate", lane.comm, config, array, len(params), handle=ctypes.byref(self._handle))
         _open.add(self)
 
