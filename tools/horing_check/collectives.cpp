@@ -38,8 +38,11 @@ struct Plan {
 // One of the communicators that are measured. A resource.
 class RingOfNodes {
  public:
-  RingOfNodes() = default;
-  ~RingOfNodes() { (void)horingCommDestroy(comm_); }
+  explicit RingOfNodes(Curfew& curfew) : curfew_(curfew) {}
+  ~RingOfNodes() {
+    curfew_.remove(comm_);
+    (void)horingCommDestroy(comm_);
+  }
   RingOfNodes(const RingOfNodes&) = delete;
   RingOfNodes& operator=(const RingOfNodes&) = delete;
 
@@ -47,20 +50,22 @@ class RingOfNodes {
     nodes_ = nodes;
     send_.assign(bytes / sizeof(float), 1);
     receive_ = send_;
-    HORING_TRY(called(horingSetDefault("HORING_ALGO", kForceRings), nullptr, "HORING_ALGO"));
-    return called(horingCommInitRank(&comm_, nodes, id, self), nullptr, "nodes cannot meet for collectives");
+    HORING_TRY(called(horingSetDefault("HORING_ALGO", kForceRings), "HORING_ALGO"));
+    HORING_TRY(called(horingCommInitRank(&comm_, nodes, id, self), "nodes cannot meet for collectives"));
+    curfew_.add(comm_);
+    return {};
   }
 
   // The best time, each that of the slowest node: disturbances only slow. The first one makes connections.
   Result<double> time(Collective collective, double slot_s, int limit_ms) {
-    HORING_TRY(called(horingCommSetTimeout(comm_, limit_ms), comm_, "horingCommSetTimeout"));
+    HORING_TRY(called(horingCommSetTimeout(comm_, limit_ms), "horingCommSetTimeout"));
     double best_s = 0, spent_s = 0;
     for (int turn = 0; turn < kLeastTurns || spent_s < slot_s; ++turn) {
       const RingClock::time_point begin = RingClock::now();
-      HORING_TRY(called(launch(collective), comm_, collectiveName(collective)));
+      HORING_TRY(called(launch(collective), collectiveName(collective)));
       double took_s = std::chrono::duration<double>(RingClock::now() - begin).count();
       // Also the barrier before the next turn.
-      HORING_TRY(called(horingAllReduce(&took_s, &took_s, 1, horingFloat64, horingMax, comm_, nullptr), comm_,
+      HORING_TRY(called(horingAllReduce(&took_s, &took_s, 1, horingFloat64, horingMax, comm_, nullptr),
                         "comparing times"));
       best_s = turn < kLeastTurns ? took_s : std::min(best_s, took_s);
       spent_s += took_s;
@@ -79,6 +84,7 @@ class RingOfNodes {
                                nullptr);
   }
 
+  Curfew& curfew_;
   horingComm_t comm_ = nullptr;
   int nodes_ = 0;
   std::vector<float> send_, receive_;
@@ -90,12 +96,12 @@ Result<std::vector<double>> timesOf(Nodes& nodes, const std::vector<int>& member
   const int root = members.front();
   HORING_TRY(nodes.limitWaits(end));
   horingUniqueId id{};
-  if (nodes.self() == root) HORING_TRY(called(horingGetUniqueId(&id), nullptr, "horingGetUniqueId"));
+  if (nodes.self() == root) HORING_TRY(called(horingGetUniqueId(&id), "horingGetUniqueId"));
   HORING_TRY(nodes.broadcast(&id, sizeof id, root));
   std::vector<double> times(std::size(kMeasured));
   const auto self = std::find(members.begin(), members.end(), nodes.self());
   if (self != members.end()) {
-    RingOfNodes ring;
+    RingOfNodes ring(nodes.curfew());
     HORING_TRY(ring.make(static_cast<int>(members.size()), id, static_cast<int>(self - members.begin()),
                          plan.bytes));
     for (size_t i = 0; i < times.size(); ++i) {

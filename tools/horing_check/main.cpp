@@ -89,11 +89,33 @@ void showProgress(const std::string& text) {
   if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s", text.c_str());
 }
 
+// From the thread of the curfew.
+void exitOverdue() {
+  char host[64] = "";
+  (void)gethostname(host, sizeof host - 1);
+  std::fprintf(stderr, "horing-check: %s: the time was over, and something still did not end (--time)\n",
+               host);
+  _exit(static_cast<int>(Outcome::kIncomplete));
+}
+
+// All nodes end together, although some began later.
+Status alignTimes(Nodes& nodes, SessionOptions& session) {
+  const auto elapsed_s = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - session.start).count();
+  };
+  HORING_ASSIGN(const double left_s, nodes.least(session.time_s - elapsed_s()));
+  session.time_s = elapsed_s() + left_s;
+  return {};
+}
+
 int check(CheckOptions options) {
-  Result<Nodes> met = Nodes::meet(static_cast<int>(options.session.time_s * 1000));
+  const std::chrono::milliseconds time(static_cast<int64_t>(options.session.time_s * 1000));
+  Curfew curfew(options.session.start + time, exitOverdue);
+  Result<Nodes> met = Nodes::meet(static_cast<int>(time.count()), curfew);
   if (!met.ok()) return fail(met.status());
   Nodes& nodes = met.value();
   if (nodes.self() < 0) return 0;
+  if (const Status aligned = alignTimes(nodes, options.session); !aligned.ok()) return fail(aligned);
   // Rank 0 is the first rank of its node; it tells the others whether its options are right, so that none waits for it.
   std::vector<int32_t> may_begin = {1};
   const Status right = nodes.self() == 0 ? prepare(options, nodes.names()) : Status();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostTextBytes = 1 << 16;
 constexpr size_t kMostRailLetters = 64;
-constexpr int kLeastWaitMs = 1000;
+constexpr std::chrono::milliseconds kOthersWaitLonger{500};
 // Between two ranks of a node. The best turn counts.
 constexpr double kNeighbourSlotSeconds = 0.04;
 constexpr int kNeighbourTurns = 3;
@@ -34,15 +34,14 @@ struct Place {
 
 Result<std::vector<char>> gatherOver(horingComm_t comm, int ranks, const void* value, size_t bytes) {
   std::vector<char> all(bytes * static_cast<size_t>(ranks));
-  HORING_TRY(
-      called(horingAllGather(value, all.data(), bytes, horingUint8, comm, nullptr), comm, "gathering"));
+  HORING_TRY(called(horingAllGather(value, all.data(), bytes, horingUint8, comm, nullptr), "gathering"));
   return all;
 }
 
 Result<std::vector<Place>> gatherPlaces(horingComm_t comm, int rank, int ranks) {
   Place mine;
   int local = 0;
-  HORING_TRY(called(horingCommGroup(comm, rank, &mine.group, &local), comm, "horingCommGroup"));
+  HORING_TRY(called(horingCommGroup(comm, rank, &mine.group, &local), "horingCommGroup"));
   (void)gethostname(mine.host, sizeof mine.host - 1);
   HORING_ASSIGN(const std::vector<char> bytes, gatherOver(comm, ranks, &mine, sizeof mine));
   std::vector<Place> places(static_cast<size_t>(ranks));
@@ -91,7 +90,7 @@ std::vector<std::string> namesOf(const std::vector<Place>& places, const std::ve
 Status limitNewCommunicators(int timeout_ms) {
   const std::string limit = std::to_string(timeout_ms);
   for (const char* const name : {"HORING_INIT_TIMEOUT_MS", "HORING_TIMEOUT_MS"})
-    HORING_TRY(called(horingSetDefault(name, limit.c_str()), nullptr, name));
+    HORING_TRY(called(horingSetDefault(name, limit.c_str()), name));
   return {};
 }
 
@@ -102,21 +101,24 @@ int waitMsUntil(std::chrono::steady_clock::time_point end) {
   return std::max(static_cast<int>(left.count()), kLeastWaitMs);
 }
 
-Status called(horingResult_t result, horingComm_t comm, const char* what) {
+Status called(horingResult_t result, const char* what) {
   if (result == horingSuccess) return {};
-  return makeStatus(static_cast<Code>(result), "%s: %s", what, horingGetLastError(comm));
+  return makeStatus(static_cast<Code>(result), "%s: %s", what, horingGetLastError(nullptr));
 }
 
-Result<Nodes> Nodes::meet(int timeout_ms) {
+Result<Nodes> Nodes::meet(int timeout_ms, Curfew& curfew) {
   // Defaults, unless the environment sets them: no calibration besides this program, and no wait beyond its time.
-  HORING_TRY(called(horingSetDefault("HORING_CALIBRATE", "0"), nullptr, "HORING_CALIBRATE"));
+  HORING_TRY(called(horingSetDefault("HORING_CALIBRATE", "0"), "HORING_CALIBRATE"));
   HORING_TRY(limitNewCommunicators(timeout_ms));
   Nodes nodes;
+  nodes.curfew_ = &curfew;
   nodes.rails_ = takeRails();
-  HORING_TRY(called(horingCommInitFromEnv(&nodes.comm_), nullptr, "the ranks cannot meet"));
+  horingComm_t all = nullptr;
+  HORING_TRY(called(horingCommInitFromEnv(&all), "the ranks cannot meet"));
+  nodes.use(all);
   int rank = 0;
-  HORING_TRY(called(horingCommUserRank(nodes.comm_, &rank), nodes.comm_, "horingCommUserRank"));
-  HORING_TRY(called(horingCommCount(nodes.comm_, &nodes.ranks_), nodes.comm_, "horingCommCount"));
+  HORING_TRY(called(horingCommUserRank(nodes.comm_, &rank), "horingCommUserRank"));
+  HORING_TRY(called(horingCommCount(nodes.comm_, &nodes.ranks_), "horingCommCount"));
   HORING_ASSIGN(const std::vector<Place> places, gatherPlaces(nodes.comm_, rank, nodes.ranks_));
   const std::vector<int> leaders = leadersOf(places);
   nodes.names_ = namesOf(places, leaders);
@@ -135,9 +137,8 @@ Result<Nodes> Nodes::meet(int timeout_ms) {
   }
   horingComm_t measuring = nullptr;
   const int color = nodes.self_ < 0 ? HORING_SPLIT_NOCOLOR : 0;
-  HORING_TRY(
-      called(horingCommSplit(nodes.comm_, color, rank, &measuring, nullptr), nodes.comm_, "horingCommSplit"));
-  (void)horingCommDestroy(std::exchange(nodes.comm_, measuring));
+  HORING_TRY(called(horingCommSplit(nodes.comm_, color, rank, &measuring, nullptr), "horingCommSplit"));
+  nodes.use(measuring);
   if (nodes.self_ >= 0) HORING_TRY(nodes.compareRails());
   return nodes;
 }
@@ -178,7 +179,7 @@ Result<Nodes> Nodes::meetAgain() {
   } call{};
   Status found;
   if (self_ == 0) {
-    found = called(horingGetUniqueId(&call.id), nullptr, "horingGetUniqueId");
+    found = called(horingGetUniqueId(&call.id), "horingGetUniqueId");
     call.is_valid = found.ok() ? 1 : 0;
   }
   HORING_TRY(broadcast(&call, sizeof call, 0));
@@ -186,15 +187,19 @@ Result<Nodes> Nodes::meetAgain() {
   if (call.is_valid == 0)
     return makeStatus(Code::kRemoteError, "%s cannot listen there", names_.front().c_str());
   Nodes nodes;
+  nodes.curfew_ = curfew_;
   nodes.self_ = self_;
   nodes.ranks_ = ranks_;
   nodes.names_ = names_;
-  HORING_TRY(called(horingCommInitRank(&nodes.comm_, count(), call.id, self_), nullptr, "nodes cannot meet"));
+  horingComm_t again = nullptr;
+  HORING_TRY(called(horingCommInitRank(&again, count(), call.id, self_), "nodes cannot meet"));
+  nodes.use(again);
   return nodes;
 }
 
 Nodes::Nodes(Nodes&& other) noexcept
     : comm_(std::exchange(other.comm_, nullptr)),
+      curfew_(other.curfew_),
       self_(other.self_),
       ranks_(other.ranks_),
       shared_bytes_per_s_(other.shared_bytes_per_s_),
@@ -203,7 +208,13 @@ Nodes::Nodes(Nodes&& other) noexcept
       rail_names_(std::move(other.rail_names_)) {}
 
 Nodes::~Nodes() {
-  (void)horingCommDestroy(comm_);
+  use(nullptr);
+}
+
+void Nodes::use(horingComm_t comm) {
+  if (comm_) curfew_->remove(comm_);
+  (void)horingCommDestroy(std::exchange(comm_, comm));
+  if (comm) curfew_->add(comm);
 }
 
 int Nodes::failedNode() const {
@@ -212,13 +223,19 @@ int Nodes::failedNode() const {
 }
 
 Status Nodes::limitWaits(std::chrono::steady_clock::time_point end) {
-  const int timeout_ms = waitMsUntil(end);
+  const int timeout_ms = waitMsUntil(self_ == 0 ? end : end + kOthersWaitLonger);
   HORING_TRY(limitNewCommunicators(timeout_ms));
-  return called(horingCommSetTimeout(comm_, timeout_ms), comm_, "horingCommSetTimeout");
+  return called(horingCommSetTimeout(comm_, timeout_ms), "horingCommSetTimeout");
 }
 
 Status Nodes::broadcast(void* value, size_t bytes, int from) {
-  return called(horingBcast(value, bytes, horingUint8, from, comm_, nullptr), comm_, "telling the plan");
+  return called(horingBcast(value, bytes, horingUint8, from, comm_, nullptr), "telling the plan");
+}
+
+Result<double> Nodes::least(double value) {
+  HORING_TRY(called(horingAllReduce(&value, &value, 1, horingFloat64, horingMin, comm_, nullptr),
+                    "comparing times"));
+  return value;
 }
 
 Result<std::vector<char>> Nodes::gather(const void* value, size_t bytes) {
@@ -228,8 +245,8 @@ Result<std::vector<char>> Nodes::gather(const void* value, size_t bytes) {
 Result<std::vector<std::string>> Nodes::gatherTexts(const std::string& text) {
   const uint64_t mine = std::min(text.size(), kMostTextBytes);
   uint64_t longest = mine;
-  HORING_TRY(called(horingAllReduce(&mine, &longest, 1, horingUint64, horingMax, comm_, nullptr), comm_,
-                    "gathering"));
+  HORING_TRY(
+      called(horingAllReduce(&mine, &longest, 1, horingUint64, horingMax, comm_, nullptr), "gathering"));
   if (longest > kMostTextBytes)
     return makeStatus(Code::kRemoteError, "a node has facts of %llu bytes; at most %zu are taken",
                       static_cast<unsigned long long>(longest), kMostTextBytes);

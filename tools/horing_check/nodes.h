@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "horing/horing.h"
+#include "horing_check/curfew.h"
 #include "horing_check/rails.h"
 
 namespace horing::check {
@@ -14,14 +15,14 @@ namespace horing::check {
 // How long a call may wait if the check ends then: a second even if it is over.
 int waitMsUntil(std::chrono::steady_clock::time_point end);
 
-// Ok, or the library's error with its full text.
-Status called(horingResult_t result, horingComm_t comm, const char* what);
+// Ok, or the error of the call that this thread has just made, with its full text.
+Status called(horingResult_t result, const char* what);
 
 // A resource: ends its communicator. Members are collective over the nodes, except plain getters. One thread.
 class Nodes {
  public:
   // Collective over all ranks. Errors: the library's, which name ranks that did not arrive; kInvalidUsage if all ranks are on one node.
-  static Result<Nodes> meet(int timeout_ms);
+  static Result<Nodes> meet(int timeout_ms, Curfew& curfew);
   Nodes(Nodes&& other) noexcept;
   ~Nodes();
 
@@ -32,6 +33,7 @@ class Nodes {
   // Host names, made unique.
   const std::vector<std::string>& names() const { return names_; }
   horingComm_t comm() const { return comm_; }
+  Curfew& curfew() const { return *curfew_; }
   // Between two ranks of this node, measured when they met; 0: it has one, or the rank does not measure.
   double sharedBytesPerS() const { return shared_bytes_per_s_; }
   // By rail, the name of that adapter on each node; as many as the node with the fewest has, none if it has one, or if nodes have different
@@ -42,7 +44,8 @@ class Nodes {
   // After an error: the node that caused it; -1: none in particular.
   int failedNode() const;
 
-  // Limits the wait of later calls, and of communicators that are made later (waitMsUntil).
+  // Limits the wait of later calls, and of communicators that are made later (waitMsUntil). Nodes other than 0 wait half a second longer, so
+  // that node 0, which reports, says what it waited for.
   Status limitWaits(std::chrono::steady_clock::time_point end);
   // Broadcasts `bytes` of one node.
   Status broadcast(void* value, size_t bytes, int from);
@@ -50,6 +53,8 @@ class Nodes {
   Status broadcast(std::vector<int32_t>& values) {
     return broadcast(values.data(), values.size() * sizeof values[0], 0);
   }
+  // The least value of all nodes.
+  Result<double> least(double value);
   // Gathers `bytes` from each node, in order.
   Result<std::vector<char>> gather(const void* value, size_t bytes);
   // Gathers a text from each node, in order.
@@ -57,10 +62,12 @@ class Nodes {
 
  private:
   Nodes() = default;
+  void use(horingComm_t comm);
   Status compareRails();
   Result<Nodes> meetAgain();
 
   horingComm_t comm_ = nullptr;
+  Curfew* curfew_ = nullptr;
   int self_ = -1, ranks_ = 0;
   double shared_bytes_per_s_ = 0;
   std::vector<std::string> names_;

@@ -62,11 +62,11 @@ PairMeter::PairMeter(horingComm_t comm, int self)
 }
 
 Status PairMeter::put(const void* bytes, size_t count, int partner) {
-  return called(horingSend(bytes, count, horingUint8, partner, comm_, nullptr), comm_, "sending");
+  return called(horingSend(bytes, count, horingUint8, partner, comm_, nullptr), "sending");
 }
 
 Status PairMeter::take(void* bytes, size_t count, int partner) {
-  return called(horingRecv(bytes, count, horingUint8, partner, comm_, nullptr), comm_, "receiving");
+  return called(horingRecv(bytes, count, horingUint8, partner, comm_, nullptr), "receiving");
 }
 
 Result<Reading> PairMeter::measure(int partner, double slot_s) {
@@ -176,10 +176,10 @@ Status PairMeter::exchange(int partner, double slot_s, Reading& reading) {
 }
 
 Status PairMeter::swap(const Request& request, int partner, Reading& reading) {
-  HORING_TRY(called(horingGroupStart(), comm_, "exchanging"));
+  HORING_TRY(called(horingGroupStart(), "exchanging"));
   const Status sends = put(&pattern_[request.offset], request.bytes, partner);
   const Status receives = take(received_.data(), request.bytes, partner);
-  HORING_TRY(called(horingGroupEnd(), comm_, "exchanging"));
+  HORING_TRY(called(horingGroupEnd(), "exchanging"));
   HORING_TRY(sends);
   HORING_TRY(receives);
   compare(request, reading);

@@ -53,12 +53,12 @@ Rails takeRails() {
 }
 
 Status useOnly(const Rails& rails, const std::string& name) {
-  return called(horingSetDefault(rails.variable, ("=" + name).c_str()), nullptr, rails.variable);
+  return called(horingSetDefault(rails.variable, ("=" + name).c_str()), rails.variable);
 }
 
 Status useAll(const Rails& rails) {
   return called(horingSetDefault(rails.variable, rails.chosen.empty() ? nullptr : rails.chosen.c_str()),
-                nullptr, rails.variable);
+                rails.variable);
 }
 
 }  // namespace horing::check

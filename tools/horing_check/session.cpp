@@ -36,7 +36,12 @@ class Session {
     report_.cut_short = pairs_.cut_short;
     if (options_.soak) report_.collectives.left_out = "the time was for moving data between pairs (--soak)";
     if (status.ok() && !options_.soak) status = measureTogether();
-    if (!status.ok()) {
+    if (!status.ok() && isOver()) {
+      report_.cut_short =
+          "the time was over before all was measured (" + std::string(options_.soak ? "--soak)" : "--time)");
+      if (!nodes_.curfew().isOver()) report_.cut_short += ": " + status.message();
+      report_.verdict = diagnose(report_.figures);
+    } else if (!status.ok()) {
       const int failed = nodes_.failedNode();
       if (failed >= 0 && failed < nodes_.count()) report_.failed = failed;
       const std::string who = report_.failed < 0 ? ""
@@ -64,6 +69,7 @@ class Session {
            std::chrono::duration_cast<SessionClock::duration>(std::chrono::duration<double>(seconds));
   }
   SessionClock::time_point end() const { return at(options_.time_s); }
+  bool isOver() const { return SessionClock::now() >= end(); }
 
   Status measurePairs() {
     HORING_TRY(compareFacts());
@@ -129,7 +135,9 @@ class Session {
     HORING_TRY(nodes_.limitWaits(end()));
     Result<Collectives> measured = measureCollectives(nodes_, report_, end());
     if (measured.ok()) report_.collectives = measured.take();
-    return nodes_.self() == 0 ? measured.status() : Status();
+    if (measured.ok() || !isOver()) return nodes_.self() == 0 ? measured.status() : Status();
+    report_.collectives.left_out = "the time was over before they were";
+    return {};
   }
 
   Status compareFacts() {

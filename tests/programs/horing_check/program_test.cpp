@@ -183,6 +183,26 @@ TEST(HoringCheck, SaysThatTheTimeWasTooShort) {
   EXPECT_FALSE(contains(outcome.output, "verdict: ")) << outcome.output;
 }
 
+// The first round takes longer than the time: messages are not smaller than 64 KiB, half a second each.
+TEST(HoringCheck, EndsInItsTimeThoughAMessageTakesLonger) {
+  HORING_NEEDS_NODES();
+  const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "-n", "4", "--nodes", "4", "--rate", "1",
+                                      "--keep-going", "--timeout", "60", "--", "sh", "-c",
+                                      "begin=$(date +%s%N); " HORING_CHECK_PROGRAM
+                                      " --time 2s; echo took $(( ($(date +%s%N) - begin) / 1000000 )) ms"});
+  std::istringstream words(outcome.output);
+  int nodes = 0, took_ms = 0;
+  for (std::string word; words >> word;) {
+    if (word != "took" || !(words >> took_ms)) continue;
+    ++nodes;
+    EXPECT_LT(took_ms, 5000) << "--time and three seconds";
+  }
+  EXPECT_EQ(nodes, 4) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "the check ended early: the time was over before all was measured"))
+      << outcome.output << outcome.errors;
+  EXPECT_FALSE(contains(outcome.output, "to be looked at first")) << outcome.output;
+}
+
 // Several ranks of a node, of which one measures; and no emulated nodes.
 TEST(HoringCheck, MeasuresWithOneRankOfEachNode) {
   const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "-n", "4", "--timeout", "60", "--", "sh", "-c",

@@ -1,0 +1,50 @@
+#include "horing_check/curfew.h"
+
+namespace horing::check {
+
+Curfew::Curfew(std::chrono::steady_clock::time_point end, void (*exit)()) : end_(end), exit_(exit) {
+  // Without a thread, timeouts alone limit the time.
+  (void)thread_.start("the end of the check's time", [this] { run(); });
+}
+
+Curfew::~Curfew() {
+  thread_.end([this] {
+    const std::lock_guard lock(mutex_);
+    is_done_ = true;
+    changed_.notify_all();
+  });
+}
+
+void Curfew::add(horingComm_t comm) {
+  const std::lock_guard lock(mutex_);
+  if (comm) comms_.insert(comm);
+  if (is_over_) revokeAll();
+}
+
+void Curfew::remove(horingComm_t comm) {
+  const std::lock_guard lock(mutex_);
+  comms_.erase(comm);
+}
+
+bool Curfew::isOver() {
+  const std::lock_guard lock(mutex_);
+  return is_over_;
+}
+
+// Revoking does not wait for the calls that it ends.
+void Curfew::revokeAll() {
+  for (const horingComm_t comm : comms_) (void)horingCommRevoke(comm, 0);
+  comms_.clear();
+}
+
+void Curfew::run() {
+  std::unique_lock lock(mutex_);
+  const auto is_done = [this] { return is_done_; };
+  if (changed_.wait_until(lock, end_ + kRevokedAfter, is_done)) return;
+  is_over_ = true;
+  revokeAll();
+  if (changed_.wait_until(lock, end_ + kExitedAfter, is_done)) return;
+  exit_();
+}
+
+}  // namespace horing::check
