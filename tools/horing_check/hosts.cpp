@@ -41,7 +41,7 @@ std::string rangesOf(const std::set<int>& numbers, size_t width) {
 }  // namespace
 
 std::vector<int> goodNodes(const Report& report) {
-  std::set<int> bad = {report.failed}, measured;
+  std::set<int> bad(report.missing.begin(), report.missing.end()), measured;
   for (const Sample& sample : report.figures.samples) measured.insert({sample.from, sample.to});
   std::vector<std::pair<int, int>> paths;
   for (const Finding& finding : report.verdict.findings) {

@@ -59,9 +59,10 @@ struct Report {
   double seconds = 0;  // of the rounds
   // Why the check ended early; empty: it did not.
   std::string cut_short;
-  int failed = -1;           // the node that ended it early, if one did
-  std::string baseline;      // the file of the earlier run; empty: none
-  std::vector<Loss> losses;  // since then
+  std::vector<int> missing{};  // nodes that did not answer then
+  int reporter = 0;            // the node that reports: node 0, or else the lowest that runs
+  std::string baseline;        // the file of the earlier run; empty: none
+  std::vector<Loss> losses;    // since then
   bool soaked = false;
   std::vector<Loss> sunk;  // since the beginning, when it soaked
 };

@@ -163,6 +163,7 @@ std::string reportToJson(const Report& report) {
                     {"nodes", report.names},
                     {"outcome", static_cast<int>(outcomeOf(report))},
                     {"cut_short", report.cut_short},
+                    {"missing", namesJson(report, report.missing)},
                     {"findings", findingsJson(report)},
                     {"uplinks", uplinksJson(report)},
                     {"rails", railsJson(report)},

@@ -8,6 +8,7 @@
 #include "horing_check/baseline.h"
 #include "horing_check/collectives.h"
 #include "horing_check/pair_rounds.h"
+#include "horing_check/roll_call.h"
 
 namespace horing::check {
 
@@ -17,6 +18,8 @@ using SessionClock = std::chrono::steady_clock;
 
 // For the nodes to meet on one rail.
 constexpr double kMostMeetingSeconds = 10;
+// After the end: before the curfew ends the process.
+constexpr std::chrono::milliseconds kLatestAnswer = kExitedAfter - std::chrono::milliseconds(1000);
 
 class Session {
  public:
@@ -35,21 +38,12 @@ class Session {
     report_.rounds = pairs_.rounds;
     report_.cut_short = pairs_.cut_short;
     if (options_.soak) report_.collectives.left_out = "the time was for moving data between pairs (--soak)";
-    if (status.ok() && !options_.soak) status = measureTogether();
-    if (!status.ok() && isOver()) {
-      report_.cut_short =
-          "the time was over before all was measured (" + std::string(options_.soak ? "--soak)" : "--time)");
-      if (!nodes_.curfew().isOver()) report_.cut_short += ": " + status.message();
-      report_.verdict = diagnose(report_.figures);
-    } else if (!status.ok()) {
-      const int failed = nodes_.failedNode();
-      if (failed >= 0 && failed < nodes_.count()) report_.failed = failed;
-      const std::string who = report_.failed < 0 ? ""
-                                                 : report_.names[static_cast<size_t>(report_.failed)] +
-                                                       " is to be looked at first: ";
-      report_.cut_short = who + status.message();
-      report_.verdict = diagnose(report_.figures);
-    }
+    const bool has_pairs = status.ok();
+    if (has_pairs && !options_.soak) status = measureTogether();
+    if (!status.ok())
+      explain(status, has_pairs);
+    else if (nodes_.self() == 0)
+      roll_call_.dismiss();
     std::vector<Verdict> of_rails;
     for (const RailReport& rail : report_.rails) of_rails.push_back(rail.verdict);
     addRails(report_.verdict, of_rails);
@@ -71,7 +65,38 @@ class Session {
   SessionClock::time_point end() const { return at(options_.time_s); }
   bool isOver() const { return SessionClock::now() >= end(); }
 
+  // Who does not answer, and what the library says.
+  void explain(const Status& status, bool has_pairs) {
+    const bool is_over = isOver();
+    const std::optional<std::vector<int>> missing = roll_call_.missing(end() + kLatestAnswer);
+    if (is_over && has_pairs && (!missing || missing->empty())) {
+      report_.collectives.left_out = "the time was over before they were";
+      return;
+    }
+    report_.cut_short = status.message();
+    if (!missing) return;
+    report_.reporter = nodes_.self();
+    report_.missing = *missing;
+    const int failed = nodes_.failedNode();
+    const bool is_node = !is_over && failed >= 0 && failed < nodes_.count();
+    if (is_node && report_.missing.empty() && !roll_call_.looksFor(failed)) report_.missing = {failed};
+    std::string why;
+    if (!report_.missing.empty())
+      why = hostListOf(report_, report_.missing) + (report_.missing.size() > 1 ? " do" : " does") +
+            " not answer any more";
+    else if (is_over)
+      why =
+          "the time was over before all was measured (" + std::string(options_.soak ? "--soak)" : "--time)");
+    else if (is_node)
+      why = report_.names[static_cast<size_t>(failed)] +
+            " had an error or was not heard for a while, and answers now";
+    // Calls that the curfew has ended say nothing else.
+    if (!why.empty()) report_.cut_short = why + (nodes_.curfew().isOver() ? "" : ": " + status.message());
+    report_.verdict = diagnose(report_.figures);
+  }
+
   Status measurePairs() {
+    HORING_TRY(roll_call_.prepare(nodes_));
     HORING_TRY(compareFacts());
     HORING_TRY(nodes_.limitWaits(end()));
     HORING_ASSIGN(report_.clocks, measureClocks(nodes_));
@@ -129,15 +154,12 @@ class Session {
                                                                    (report_.rails.empty() ? 0 : 1));
   }
 
-  // The other nodes leave it to node 0 to say what went wrong.
   Status measureTogether() {
     if (nodes_.self() == 0) progress_("collectives");
     HORING_TRY(nodes_.limitWaits(end()));
     Result<Collectives> measured = measureCollectives(nodes_, report_, end());
     if (measured.ok()) report_.collectives = measured.take();
-    if (measured.ok() || !isOver()) return nodes_.self() == 0 ? measured.status() : Status();
-    report_.collectives.left_out = "the time was over before they were";
-    return {};
+    return measured.status();
   }
 
   Status compareFacts() {
@@ -159,6 +181,7 @@ class Session {
   const SessionOptions& options_;
   const std::function<void(const std::string&)>& progress_;
   std::vector<std::string> processors_;  // by node
+  RollCall roll_call_;
   InsideMeter inside_;
   PairRounds pairs_;
   Report report_;

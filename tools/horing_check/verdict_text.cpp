@@ -301,7 +301,8 @@ std::string verdictText(const Report& report) {
   std::string text = factLines(report) + insideLine(report) + figureLines(report);
   if (!report.cut_short.empty()) text += "the check ended early: " + report.cut_short + "\n";
   if (!sure.empty()) text += "found:\n" + sure;
-  if (!doubtful.empty())
+  // With fewer rounds than planned every figure is doubtful; the missing nodes are what matters.
+  if (!doubtful.empty() && report.missing.empty())
     text += "perhaps, but there are too few measurements to blame it (use a longer --time):\n" + doubtful;
   text += collectiveLines(report) + baselineLines(report) + soakLines(report);
   if (sure.empty() && report.cut_short.empty())

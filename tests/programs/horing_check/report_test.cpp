@@ -272,9 +272,11 @@ TEST(Verdict, OfDoubtIsSaidAsDoubt) {
   EXPECT_EQ(goodNodes(report).size(), 0u) << "none was measured";
   report.figures.samples = {{0, 1}, {1, 2}};
   EXPECT_EQ(goodNodes(report).size(), 3u);
-  report.failed = 2;
+  report.missing = {2};
   EXPECT_EQ(goodNodes(report), (std::vector<int>{0, 1}));
   EXPECT_EQ(goodHosts(report), (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(says(verdictText(report), "perhaps")) << "a node is missing: " << verdictText(report);
+  report.missing.clear();
   EXPECT_TRUE(says(verdictText(report), "perhaps, but there are too few measurements"))
       << verdictText(report);
 }
@@ -284,7 +286,7 @@ TEST(Hosts, OfSeveralNodesAreListedOnceIfAllAreGood) {
   report.names = {"a/0", "a/1", "b/2", "b/3"};
   report.figures.samples = {{0, 1}, {1, 2}, {2, 3}};
   EXPECT_EQ(goodHosts(report), (std::vector<std::string>{"a", "b"}));
-  report.failed = 3;
+  report.missing = {3};
   EXPECT_EQ(goodHosts(report), (std::vector<std::string>{"a"}));
 }
 

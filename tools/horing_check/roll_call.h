@@ -1,0 +1,68 @@
+#pragma once
+// Which nodes still run, after one was lost: the library names the first that it misses, and ends the communicator. Each node has a door, a
+// port where a thread answers, whatever the node does meanwhile.
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/endpoint.h"
+#include "base/listener.h"
+#include "base/service_thread.h"
+#include "horing_check/nodes.h"
+
+namespace horing::check {
+
+// What a caller says. Only the roll call, by the node that reports, lets nodes leave.
+enum class Word : char { kThere = 't', kRollCall = 'r' };
+
+// A resource: a port and a thread. Any thread.
+class Door {
+ public:
+  // At the first address that horing uses, within HORING_PORTS. Errors: no address or port, no thread.
+  static Result<std::unique_ptr<Door>> open();
+  ~Door();
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  const Endpoint& endpoint() const { return endpoint_; }
+  bool heardRollCall() const { return heard_.load(); }
+
+ private:
+  Door(Listener listener, const Address& address);
+  void answer();
+  void answerOne(const Fd& caller);
+
+  Fd listener_;
+  Endpoint endpoint_;
+  std::atomic<bool> heard_ = false, is_closing_ = false;
+  ServiceThread thread_;
+};
+
+// Which of them answer within the time, all called at once, but for many.
+std::vector<bool> callDoors(const std::vector<Endpoint>& doors, Word word, std::chrono::milliseconds limit);
+
+// The doors of all nodes. One thread.
+class RollCall {
+ public:
+  // Collective. Nodes whose door node 0 does not reach are not looked for later: they, or it, are behind a firewall.
+  Status prepare(Nodes& nodes);
+  // After an error, on every node: the nodes that do not answer, on the one that reports, which is node 0, or else the lowest that runs.
+  // Nothing on the others. Waits for a few seconds, and not longer than to `latest`.
+  std::optional<std::vector<int>> missing(std::chrono::steady_clock::time_point latest);
+  // Whether missing() names the node if it does not answer.
+  bool looksFor(int node) const { return !doors_.empty() && doors_[static_cast<size_t>(node)].port != 0; }
+  // On node 0 at the end: no other node reports.
+  void dismiss();
+
+ private:
+  std::vector<int> silentAmong(int from, int to, Word word, std::chrono::milliseconds limit) const;
+  bool isLowest(std::chrono::milliseconds limit) const;
+
+  int self_ = 0;
+  std::unique_ptr<Door> door_;
+  std::vector<Endpoint> doors_;  // by node; port 0: not looked for
+};
+
+}  // namespace horing::check
