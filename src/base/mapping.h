@@ -24,10 +24,16 @@ class Mapping {
   uint64_t bytes() const { return bytes_; }
   // Faults in every page now without changing it: other processes may be writing already. For writable mappings.
   void populate() const;
+  // Of a shared file's pages here, those that the system has.
+  uint64_t residentBytes() const;
 
  private:
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
 };
+
+// Faults in the pages of these bytes of a writable mapping without changing them; in a file with holes, they are allocated. False: there is
+// no room for them, or the kernel is older than Linux 5.14, which can only raise SIGBUS.
+bool populatePages(std::byte* data, size_t bytes);
 
 }  // namespace horing

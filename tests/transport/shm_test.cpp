@@ -365,8 +365,10 @@ TEST(ShmFiles, AreMappedAgainWhenTheLastOwnerOfTheMappingHasGone) {
 
 TEST(ShmFiles, AreReadableByTheirUserOnly) {
   ShmFolder folder;
-  auto a = makeShmTransport(folder.options(0)).take();
-  auto b = makeShmTransport(folder.options(1)).take();
+  ShmOptions first = folder.options(0), second = folder.options(1);
+  first.ample_bytes = second.ample_bytes = UINT64_MAX;
+  auto a = makeShmTransport(first).take();
+  auto b = makeShmTransport(second).take();
   ASSERT_TRUE(a->connect(1, b->address(), kShape).ok());
   EXPECT_EQ(folder.entries().size(), 7u);
   for (const std::string& name : folder.entries()) {
@@ -518,11 +520,13 @@ bool mountTinyDirectory(const std::string& path) {
 }
 
 // 0: as it should be. 77: cannot be tried here.
-int useATinyDirectory(const ShmFolder& folder) {
+int useATinyDirectory(const ShmFolder& folder, uint64_t ample_bytes) {
   if (!mountTinyDirectory(folder.path())) return 77;
-  auto here = makeShmTransport(folder.options(0)).take();
-  auto peer = makeShmTransport(folder.options(1)).take();
-  const LinkShape large{.channels = 1, .slots = 8, .slot_bytes = 65536};
+  ShmOptions first = folder.options(0), second = folder.options(1);
+  first.ample_bytes = second.ample_bytes = ample_bytes;
+  auto here = makeShmTransport(first).take();
+  auto peer = makeShmTransport(second).take();
+  const LinkShape large{.channels = 1, .slots = 16, .slot_bytes = 65536};
   const auto link = here->connect(1, peer->address(), large);
   const auto back = peer->connect(0, here->address(), large);
   if (!link.ok() || !back.ok()) return 1;
@@ -530,7 +534,7 @@ int useATinyDirectory(const ShmFolder& folder) {
     return peer->progress().ok() && link.value()->established() && back.value()->established();
   });
   if (!is_linked) return 2;
-  for (uint64_t number = 0; number < 16; ++number) {
+  for (uint64_t number = 0; number < 32; ++number) {
     std::byte* const slot = link.value()->sender(0).tryAcquire(kWholeSlot);
     if (!slot) return 3;
     fillPattern(slot, 65536, number);
@@ -543,9 +547,87 @@ int useATinyDirectory(const ShmFolder& folder) {
   return makeShmTransport(folder.options(2)).ok() ? 0 : 6;
 }
 
+// Also where headers of slots do not fit.
 TEST(ShmSpace, TooSmallADirectoryIsNoObstacle) {
+  for (const uint64_t ample_bytes : {UINT64_MAX, uint64_t{1}}) {
+    ShmFolder folder;
+    const int result = exitStatus(forkRank(0, [&](int) { return useATinyDirectory(folder, ample_bytes); }));
+    if (result == 77) GTEST_SKIP() << "no right to mount a small tmpfs here";
+    EXPECT_EQ(result, 0) << ample_bytes;
+  }
+}
+
+// Two ranks of this process and a link between them.
+struct LinkedRanks {
+  LinkedRanks(const ShmFolder& folder, const LinkShape& shape, uint64_t ample_bytes) {
+    for (int rank = 0; rank < 2; ++rank) {
+      ShmOptions options = folder.options(rank);
+      options.ample_bytes = ample_bytes;
+      transports[rank] = makeShmTransport(options).take();
+    }
+    for (int rank = 0; rank < 2; ++rank)
+      links[rank] = transports[rank]->connect(1 - rank, transports[1 - rank]->address(), shape).take();
+    is_linked = spinUntil(*transports[0], [&] {
+      return transports[1]->progress().ok() && links[0]->established() && links[1]->established();
+    });
+  }
+  // Rank 0 sends to rank 1. False: there is no slot.
+  bool send(uint32_t bytes, uint64_t number) {
+    std::byte* const slot = links[0]->sender(0).tryAcquire(bytes);
+    if (!slot) return false;
+    fillPattern(slot, bytes, number);
+    links[0]->sender(0).post(bytes, number);
+    const Message* message = links[1]->receiver(0).tryPeek();
+    EXPECT_TRUE(message && matchPattern(message->data, bytes, number) == bytes);
+    links[1]->receiver(0).release();
+    return true;
+  }
+
+  std::unique_ptr<Transport> transports[2];
+  Link* links[2] = {};
+  bool is_linked = false;
+};
+
+constexpr LinkShape kLargeSlots{.channels = 1, .slots = 8, .slot_bytes = 65536};
+
+TEST(ShmSpace, SlotsGetTheirMemoryWhenTheyAreFirstUsed) {
   ShmFolder folder;
-  const int result = exitStatus(forkRank(0, [&](int) { return useATinyDirectory(folder); }));
+  LinkedRanks ranks(folder, kLargeSlots, 1);
+  ASSERT_TRUE(ranks.is_linked);
+  const Transport& receiver = *ranks.transports[1];
+  const uint64_t before = receiver.memoryBytes();
+  EXPECT_LT(before, shmLinkBytes(kLargeSlots) / 4);
+  for (uint64_t number = 0; number < 16; ++number) ASSERT_TRUE(ranks.send(900, number));
+  EXPECT_LT(receiver.memoryBytes(), shmLinkBytes(kLargeSlots) / 2) << "small messages need few pages";
+  for (uint64_t number = 0; number < 8; ++number) ASSERT_TRUE(ranks.send(65536, number));
+  EXPECT_GE(receiver.memoryBytes(), shmLinkBytes(kLargeSlots));
+}
+
+TEST(ShmSpace, SlotsHaveTheirMemoryFromTheBeginningWhereRoomIsScarce) {
+  ShmFolder folder;
+  LinkedRanks ranks(folder, kLargeSlots, UINT64_MAX);
+  ASSERT_TRUE(ranks.is_linked);
+  EXPECT_GE(ranks.transports[1]->memoryBytes(), shmLinkBytes(kLargeSlots));
+}
+
+// 0: as it should be. 77: cannot be tried here.
+int outgrowATinyDirectory(const ShmFolder& folder) {
+  if (!mountTinyDirectory(folder.path())) return 77;
+  LinkedRanks ranks(folder, {.channels = 1, .slots = 2, .slot_bytes = 65536}, 1);
+  if (!ranks.is_linked) return 1;
+  for (uint64_t number = 0; number < 4; ++number)
+    if (!ranks.send(900, number)) return 2;
+  if (ranks.send(65536, 4)) return 3;
+  const Status status = ranks.transports[0]->progress();
+  if (status.code() != Code::kSystemError) return 4;
+  for (const char* part : {"rank 0", "rank 1", "HORING_SHM_DIR"})
+    if (status.message().find(part) == std::string::npos) return 5;
+  return 0;
+}
+
+TEST(ShmSpace, ADirectoryThatFillsUpLaterIsAnErrorAndNoSignal) {
+  ShmFolder folder;
+  const int result = exitStatus(forkRank(0, [&](int) { return outgrowATinyDirectory(folder); }));
   if (result == 77) GTEST_SKIP() << "no right to mount a small tmpfs here";
   EXPECT_EQ(result, 0);
 }

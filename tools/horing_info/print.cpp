@@ -46,7 +46,8 @@ std::string nodeShmText(const Facts& facts) {
   std::string text;
   for (const NodeShmBytes& node : facts.node_shm)
     text += formatString(
-        "  A communicator of %2d ranks on a node takes %3lld MiB of its /dev/shm, and %lld more if all "
+        "  A communicator of %2d ranks on a node takes at most %3lld MiB of its /dev/shm, and %lld more if "
+        "all "
         "exchange messages\n",
         node.ranks, wholeMib(node.collectives), wholeMib(node.messages));
   return text.empty() ? "" : "Shared memory (HORING_SHM_DIR)\n" + text + "\n";

@@ -201,6 +201,15 @@ Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std
   return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
 }
 
+Result<ShmFile> createShmFileWithHoles(const std::string& path, uint64_t bytes, const std::string& purpose) {
+  HORING_ASSIGN(auto made, createEmpty(path + ".new", purpose));
+  const NoWriteSignals quiet;
+  if (::ftruncate(made.second.get(), static_cast<off_t>(bytes)) != 0)
+    return systemError(errno, "setting the size of %s", path.c_str());
+  HORING_ASSIGN(ShmMap map, mapShmFile(made.second.get(), bytes, path));
+  return ShmFile{std::move(made.first), std::move(made.second), std::move(map), false, true};
+}
+
 Status publish(ShmFile& file, const std::string& path) {
   return file.name.rename(path);
 }

@@ -46,12 +46,15 @@ struct ShmFile {
   Fd fd;
   ShmMap map;                 // zero bytes at first
   bool is_elsewhere = false;  // the name is a symbolic link
+  bool has_holes = false;
 };
 
 // A new file, readable and writable by its user only, under `path` plus ".new" until publish() renames it: so a peer finds it complete or
 // not at all. All of its memory is allocated: no SIGBUS later. If the directory has less room than that plus kSpareBytes, the memory is a
 // memfd, which no directory limits, and the name is a symbolic link to it, valid as long as `fd` is open. `purpose`: for errors.
 Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std::string& purpose);
+// The same without memory: populatePages() comes before every write, or SIGBUS may.
+Result<ShmFile> createShmFileWithHoles(const std::string& path, uint64_t bytes, const std::string& purpose);
 Status publish(ShmFile& file, const std::string& path);
 // Left free for presence files.
 inline constexpr uint64_t kSpareBytes = 256 << 10;

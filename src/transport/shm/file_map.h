@@ -24,12 +24,13 @@ class ShmMap {
 
   std::byte* data() const { return map_ ? map_->data() : nullptr; }
   uint64_t bytes() const { return map_ ? map_->bytes() : 0; }
+  uint64_t residentBytes() const { return map_ ? map_->residentBytes() : 0; }
 
  private:
   std::shared_ptr<const Mapping> map_;
 };
 
-// Maps a whole file of `bytes` bytes, whose pages the file has already. Any thread. `path` names the file in errors.
+// Maps a whole file of `bytes` bytes. Any thread. `path` names the file in errors.
 Result<ShmMap> mapShmFile(int fd, uint64_t bytes, const std::string& path);
 
 }  // namespace horing

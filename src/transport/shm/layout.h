@@ -15,7 +15,7 @@
 namespace horing {
 
 using ShmNonce = std::array<uint8_t, 16>;
-inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '5'};
+inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '6'};
 inline constexpr size_t kMaxShmStemBytes = 112;
 
 // An address, in native byte order: it is valid on the same machine only.
@@ -91,6 +91,7 @@ struct RowHeader {
   int32_t owner;
   int32_t sender;
   LinkShape owner_shape;
+  uint32_t has_holes;  // 1: only headers of slots have memory
   // Written by the sender once it has seen the file.
   alignas(64) LinkShape sender_shape;
   // kWaiting from the owner, before the file gets its name: release in ShmLink::begin() pairs with the acquire in

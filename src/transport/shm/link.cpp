@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/mapping.h"
 #include "transport/link_shape.h"
 #include "transport/shm/shm_transport.h"
 
@@ -27,6 +28,19 @@ Status checkRow(const RowHeader& row, const LinkShape& shape, uint64_t bytes, co
   return notARow(path);
 }
 
+// The file for slots that a peer sends into.
+Result<ShmFile> createRow(const std::string& path, const LinkShape& shape, bool with_holes,
+                          const std::string& purpose) {
+  const uint64_t bytes = shmLinkBytes(shape);
+  if (with_holes) {
+    HORING_ASSIGN(ShmFile file, createShmFileWithHoles(path, bytes, purpose));
+    std::byte* const data = file.map.data();
+    if (populatePages(data, sizeof(RowHeader)) && populateSlotRowHeaders(data + sizeof(RowHeader), shape))
+      return file;
+  }
+  return createShmFile(path, bytes, purpose);
+}
+
 }  // namespace
 
 uint64_t shmLinkBytes(const LinkShape& shape) {
@@ -38,15 +52,15 @@ Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress&
                                                 int number) {
   HORING_ASSIGN(ShmPeer opened, ShmPeer::open(self->directory, self->address, peer));
   const std::string path = self->path(rowSuffix(peer.rank, number));
-  HORING_ASSIGN(ShmFile inbound,
-                createShmFile(path, shmLinkBytes(shape),
-                              formatString("rank %d's link %d to rank %d (%s)", self->rank(), number,
-                                           peer.rank, linkShapeText(shape).c_str())));
+  HORING_ASSIGN(ShmFile inbound, createRow(path, shape, self->hasAmpleRoom(),
+                                           formatString("rank %d's link %d to rank %d (%s)", self->rank(),
+                                                        number, peer.rank, linkShapeText(shape).c_str())));
   auto* header = new (inbound.map.data()) RowHeader{};
   std::memcpy(header->magic.data(), kShmMagic, sizeof kShmMagic);
   header->owner = self->rank();
   header->sender = peer.rank;
   header->owner_shape = shape;
+  header->has_holes = inbound.has_holes ? 1 : 0;
   formatSlotRow(inbound.map.data() + sizeof(RowHeader), shape);
   // release: pairs with the acquire in openOutbound() of the peer.
   header->state.store(RowState::kWaiting, std::memory_order_release);
@@ -80,6 +94,7 @@ Result<bool> ShmLink::openOutbound() {
   HORING_TRY(checkRow(header, theirs, bytes, path));
   const bool agreed = theirs == link_.shape();
   header.sender_shape = link_.shape();
+  has_holes_ = header.has_holes != 0;
   // release: pairs with the acquire in answer() of the peer.
   header.state.store(agreed ? RowState::kMapped : RowState::kRefused, std::memory_order_release);
   ring();
@@ -123,6 +138,7 @@ bool ShmLink::settle() {
   if (state.status().ok() && outbound_.data() != nullptr && answered == RowState::kMapped) {
     link_.establish({.inbound = inbound_.map.data() + sizeof(RowHeader),
                      .outbound = outbound_.data() + sizeof(RowHeader),
+                     .has_holes = has_holes_,
                      .peer_bell = peer_.button(),
                      .peer_departed = &peer_.departed()});
     return true;

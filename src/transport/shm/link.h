@@ -24,7 +24,13 @@ struct ShmSelf {
   // The peers whose files this rank opens no more; peers read it.
   RankBits* given_up = nullptr;
   Rights rights;
+  bool can_populate = false;  // the kernel has what populatePages() needs
+  uint64_t ample_bytes = 0;   // ShmOptions
 
+  // Whether slots may get their memory when they are first used.
+  bool hasAmpleRoom() const {
+    return can_populate && freeBytes(directory).value_or(ample_bytes) >= ample_bytes;
+  }
   // Whether the rights have changed since it was made: files of peers, or of this rank for peers, may be inaccessible.
   bool hasOtherRights() const { return Rights() != rights; }
 
@@ -46,8 +52,10 @@ class ShmLink {
   void ring() const { peer_.button().press(); }
   // Whether the memory is a memfd, since it did not fit into the directory.
   bool isElsewhere() const { return inbound_.is_elsewhere; }
-  // Shared memory made by this rank.
-  uint64_t memoryBytes() const { return inbound_.map.bytes(); }
+  // Shared memory made by this rank, as far as it is used.
+  uint64_t memoryBytes() const {
+    return inbound_.has_holes ? inbound_.map.residentBytes() : inbound_.map.bytes();
+  }
 
  private:
   ShmLink(ShmSelf* self, SlotLinkState state, const LinkShape& shape, ShmPeer peer, ShmFile inbound)
@@ -68,6 +76,7 @@ class ShmLink {
   ShmPeer peer_;
   ShmFile inbound_;
   ShmMap outbound_;
+  bool has_holes_ = false;  // outbound_
 };
 
 }  // namespace horing

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/hex.h"
+#include "base/mapping.h"
 #include "base/per_process.h"
 #include "transport/link_shape.h"
 #include "transport/shm/bell.h"
@@ -234,6 +235,7 @@ Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options) {
     return systemError(EFBIG, "rank %d, shm: files may have %llu bytes", options.rank,
                        static_cast<unsigned long long>(limit.rlim_cur));
   ShmSelf self{.directory = options.directory};
+  self.ample_bytes = options.ample_bytes;
   HORING_ASSIGN(self.address, describePlace(options.directory));
   self.address.rank = options.rank;
   if (::getrandom(self.address.nonce.data(), self.address.nonce.size(), 0) !=
@@ -248,6 +250,7 @@ Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options) {
   }
   HORING_ASSIGN(ShmFile presence, createPresenceFile(self.path(".rank"), kPresenceBytes,
                                                      formatString("rank %d's presence", options.rank)));
+  self.can_populate = populatePages(presence.map.data(), kPresenceBytes);
   auto* page = new (presence.map.data()) PresencePage{};
   std::copy(std::begin(kShmMagic), std::end(kShmMagic), page->magic.begin());
   page->nonce = self.address.nonce;

@@ -19,6 +19,9 @@ struct ShmOptions {
   int rank = 0;
   const Clock* clock = nullptr;  // must outlive the transport; for the interval of liveness checks
   Log log = Log();
+  // With so much room in the directory slots get their memory when they are first used. With less they get it when a link is made, which
+  // can then turn to memory elsewhere.
+  uint64_t ample_bytes = uint64_t{4} << 30;
 };
 
 // Publishes this rank in the directory. Fails if the directory cannot be used, with its name and the cause.

@@ -37,6 +37,14 @@ bool SlotSender::look() {
   return false;
 }
 
+void SlotSender::failWithoutRoom() {
+  state_->fail(
+      makeStatus(Code::kSystemError,
+                 "rank %d, link to rank %d: no memory is left for a slot. The directory of shared memory "
+                 "is full: enlarge it (mount -o remount,size=...), or name another (HORING_SHM_DIR)",
+                 state_->rank(), state_->peer()));
+}
+
 bool SlotReceiver::look() {
   // Read before the message: a peer posts its last message before it leaves.
   const bool departed = state_->peerDeparted();

@@ -11,6 +11,7 @@
 #include "transport/shared_slots.h"
 #include "transport/slots/doorbell.h"
 #include "transport/slots/reader_distance.h"
+#include "transport/slots/slot_pages.h"
 #include "transport/slots/slot_queue.h"
 #include "transport/transport.h"
 
@@ -52,13 +53,14 @@ class SlotLinkState {
 inline constexpr uint32_t kRoamingBytes = 2048;
 
 // A connection with slots in memory that both ends access. Everything posted has arrived: flushed() is always true. After an error (an
-// invalid counter, a peer that left without returning credits) there are no more free slots.
+// invalid counter, a peer that left without returning credits, no memory for a slot) there are no more free slots.
 class SlotSender final : public Sender, public SharedSlotsSender {
  public:
   // `first`: the start of the queue's counters.
   SlotSender(const SlotQueue& queue, DoorbellButton bell, SlotLinkState* state, int channel,
-             uint64_t first = 0)
+             uint64_t first = 0, SlotPages pages = SlotPages())
       : queue_(queue),
+        pages_(std::move(pages)),
         slot_(queue.slots),
         head_(first),
         tail_(first),
@@ -73,10 +75,11 @@ class SlotSender final : public Sender, public SharedSlotsSender {
     if (place_) return slot_ + offsetof(SlotHeader, small);
     // A slot of the largest size, 0, fits a message of any length.
     if (bytes <= queue_.rows[size_].bytes || size_ == 0) [[likely]]
-      return slot_ + sizeof(SlotHeader);
+      return reach(number_, bytes) ? slot_ + sizeof(SlotHeader) : nullptr;
     place_ = kIsElsewhere;
     data_size_ = roams_ ? queue_.sizeFor(bytes) : 0;
-    return queue_.slot(due_[data_size_]) + sizeof(SlotHeader);
+    const uint32_t number = due_[data_size_];
+    return reach(number, bytes) ? queue_.slot(number) + sizeof(SlotHeader) : nullptr;
   }
   void post(uint32_t bytes, Tag tag) override {
     HORING_CHECK_LE(bytes,
@@ -92,12 +95,12 @@ class SlotSender final : public Sender, public SharedSlotsSender {
       slot->data.store(take(data_size_), std::memory_order_relaxed);  // ordered by sequence
     // When roaming, the next message is likely to have the same length.
     size_ = roams_ && bytes >= kRoamingBytes ? queue_.sizeFor(bytes) : 0;
-    const uint16_t next = take(size_);
-    slot->next.store(next, std::memory_order_relaxed);  // ordered by sequence
+    number_ = take(size_);
+    slot->next.store(number_, std::memory_order_relaxed);  // ordered by sequence
     // release: pairs with the acquire in SlotReceiver::look().
     slot->sequence.store(++head_, std::memory_order_release);
     if (is_timed) distance_.learn((drainedNs() - before_ns) - (before_ns - asked_ns));
-    slot_ = queue_.slot(queue_.rows[size_], next);
+    slot_ = queue_.slot(queue_.rows[size_], number_);
     bell_.press();
   }
   bool flushed() const override { return true; }
@@ -123,6 +126,13 @@ class SlotSender final : public Sender, public SharedSlotsSender {
   }
   // Reads the peer's counter. True if there is a free slot.
   bool look();
+  bool reach(uint32_t number, uint32_t bytes) {
+    if (pages_.reach(queue_, number, bytes)) [[likely]]
+      return true;
+    failWithoutRoom();
+    return false;
+  }
+  void failWithoutRoom();
   // The time at which all stores of this thread have drained.
   static int64_t drainedNs() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -130,7 +140,9 @@ class SlotSender final : public Sender, public SharedSlotsSender {
   }
 
   SlotQueue queue_;
-  std::byte* slot_;  // the slot of the next message
+  SlotPages pages_;
+  std::byte* slot_;      // the slot of the next message
+  uint16_t number_ = 0;  // of that slot
   uint64_t head_;
   uint64_t tail_;                                // the last value read
   size_t size_ = 0;                              // size of that slot, an index into SlotQueue::rows

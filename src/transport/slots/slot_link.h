@@ -14,6 +14,7 @@ namespace horing {
 struct SlotLinkParts {
   std::byte* inbound = nullptr;   // peer to this rank: `channels` queues, slotQueuePitch() apart
   std::byte* outbound = nullptr;  // this rank to peer
+  bool has_holes = false;         // outbound: only headers have memory
   DoorbellButton peer_bell;
   const std::atomic<uint32_t>* peer_departed = nullptr;
 };
@@ -24,6 +25,8 @@ inline uint64_t slotRowBytes(const LinkShape& shape) {
 }
 // Formats all queues of one direction.
 void formatSlotRow(std::byte* memory, const LinkShape& shape);
+// Before that, in a file with holes: gives all headers memory. False: there is no room.
+bool populateSlotRowHeaders(std::byte* memory, const LinkShape& shape);
 
 class SlotLink final : public Link {
  public:

@@ -1,0 +1,34 @@
+#pragma once
+// The slots of a queue in a file with holes: each gets its memory when the sender first puts data there.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "transport/slots/slot_queue.h"
+
+namespace horing {
+
+// Used by the sender. The pages of all headers are there from the beginning.
+class SlotPages {
+ public:
+  // All slots have memory.
+  SlotPages() = default;
+  // Only headers have.
+  static SlotPages ofHeaders(const SlotQueue& queue);
+
+  // Gives the slot memory for so many bytes of data. False: there is no room.
+  bool reach(const SlotQueue& queue, uint32_t slot, uint32_t bytes) {
+    return absent_ == 0 || has_all_[slot] || reachAbsent(queue, slot, bytes);
+  }
+
+ private:
+  bool reachAbsent(const SlotQueue& queue, uint32_t slot, uint32_t bytes);
+
+  std::vector<bool> has_all_;  // by slot
+  uint32_t absent_ = 0;        // slots that have not
+};
+
+// Gives the headers of an unformatted queue memory. False: there is no room.
+bool populateSlotHeaders(std::byte* memory, const LinkShape& shape);
+
+}  // namespace horing
