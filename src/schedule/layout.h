@@ -200,17 +200,23 @@ struct Slicing {
 
   // Slices let hops overlap. But if a rank's later steps depend on its own earlier messages, each window pays the latency of all hops
   // again: so as few windows as slots allow, and these full; in one window at most `kSlicesWanted` slices. In trees, windows follow each
-  // other without a wait, and slices are the depth of the pipeline. No slice except the last is below `smallest_slice` bytes.
+  // other without a wait, and slices are the depth of the pipeline; as they are where rows differ in size (Schedule::windowOf), but not so
+  // small that the messages cost more. No slice except the last is below `smallest_slice` bytes.
   static constexpr size_t kSlicesWanted = 8;
   static constexpr size_t kSmallestSlice = 4096;
+  static constexpr size_t kSmallestSliceOfShares = 16 << 10;  // of the largest row
 
+  static Slicing choose(const Schedule& schedule, size_t largest_chunk, size_t element_bytes,
+                        size_t slot_bytes, int32_t window) {
+    if (schedule.shares)
+      return inSlices(kSlicesWanted, largest_chunk, element_bytes, slot_bytes, kSmallestSliceOfShares);
+    return choose(schedule.collective, largest_chunk, element_bytes, slot_bytes, window);
+  }
   static Slicing choose(Collective collective, size_t largest_chunk, size_t element_bytes, size_t slot_bytes,
                         int32_t window, size_t smallest_slice = kSmallestSlice) {
-    const size_t most = slot_bytes / element_bytes;
-    const size_t least = std::min(most, smallest_slice / element_bytes);
-    const size_t wanted = quotientUp(largest_chunk, slicesWanted(collective, quotientUp(largest_chunk, most),
-                                                                 static_cast<size_t>(window)));
-    return {std::clamp(alignedUp(wanted), least, most)};
+    const size_t slots = quotientUp(largest_chunk, slot_bytes / element_bytes);
+    return inSlices(slicesWanted(collective, slots, static_cast<size_t>(window)), largest_chunk,
+                    element_bytes, slot_bytes, smallest_slice);
   }
 
   // If blocks differ in size, no rank knows the largest, so a slice is a slot. The size of the block, which both ends of a connection know,
@@ -239,6 +245,12 @@ struct Slicing {
 
  private:
   static size_t alignedUp(size_t elements) { return elements + (64 - elements % 64) % 64; }
+  static Slicing inSlices(size_t wanted, size_t largest_chunk, size_t element_bytes, size_t slot_bytes,
+                          size_t smallest_slice) {
+    const size_t most = slot_bytes / element_bytes;
+    const size_t least = std::min(most, smallest_slice / element_bytes);
+    return {std::clamp(alignedUp(quotientUp(largest_chunk, wanted)), least, most)};
+  }
   static size_t slicesWanted(Collective collective, size_t slots, size_t window) {
     if (collective == Collective::kBroadcast || collective == Collective::kReduce) return kSlicesWanted;
     return slots > window ? quotientUp(slots, window) * window

@@ -10,6 +10,7 @@
 // depends on how a launcher happened to number the ranks. For all-gather and reduce-scatter, chunk p is the
 // block of the rank at position p; for all-to-all, chunk (s, d) of the n x n grid is what position s has for
 // position d.
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -141,9 +142,14 @@ struct Schedule {
   Rails rails{};     // if groups differ in size: the owners of chunks
   Shares shares{};   // if rows of a vector that is cut freely differ in size
 
-  // Slices of a window, of which `usual` are wanted (plan_parameters.h). A group that reduces nothing must receive results while it still
-  // sends: with single slices, the owners of all rows have results for it at any time.
-  int32_t windowOf(int32_t usual) const { return shares.anyIsNone() ? 1 : usual; }
+  // Slices of a window, of which `usual` are wanted (plan_parameters.h). A row that is small, since its group's links are slow, must be
+  // reduced while its group sends: so where rows differ in size a window is short, one slice if some row has nothing, else about as many
+  // slices of all rows together as hide the latency.
+  int32_t windowOf(int32_t usual) const {
+    constexpr int32_t kSlicesOfRows = 16;
+    if (!shares) return usual;
+    return shares.anyIsNone() ? 1 : std::clamp(kSlicesOfRows / grid.rows, 1, usual);
+  }
   auto operator<=>(const Schedule&) const = default;
 };
 

@@ -62,7 +62,7 @@ Slicing slicingOf(const Pipelining& pipelining, const Schedule& schedule, size_t
                   size_t element_bytes) {
   const auto wanted = static_cast<size_t>(pipelining.slices_per_chunk);
   if (wanted > 0) return {std::max<size_t>(quotientUp(largest_chunk, wanted), 1)};
-  return Slicing::choose(schedule.collective, largest_chunk, element_bytes, pipelining.slice_bytes,
+  return Slicing::choose(schedule, largest_chunk, element_bytes, pipelining.slice_bytes,
                          schedule.windowOf(pipelining.window));
 }
 

@@ -58,7 +58,7 @@ TEST(SharesByRate, ReachTheBoundWhateverTheRates) {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> rate(0.05, 1);
   for (int tried = 0; tried < 2000; ++tried) {
-    std::vector<double> rates(3 + random() % 126);
+    std::vector<double> rates(3 + random() % (tried % 20 == 0 ? 1022 : 126));
     std::generate(rates.begin(), rates.end(), [&] { return rate(random); });
     rates[0] = 1;
     const Shares shares = sharesByRate(rates);
@@ -80,6 +80,55 @@ TEST(HoShares, IsProvenForEveryShape) {
     EXPECT_EQ(all[0].shares, shape.shares);
     ASSERT_NO_FATAL_FAILURE(expectAllProven(all));
   }
+}
+
+TEST(HoShares, IsProvenBetweenManyGroups) {
+  for (const int32_t groups : {9, 16, 33, 64})
+    for (const int32_t slow : {1, groups / 8, groups / 2})
+      for (const double rate : {0.9, 0.5, 0.25}) {
+        std::vector<double> rates(static_cast<size_t>(groups), 1);
+        std::fill_n(rates.begin() + groups / 3, slow, rate);
+        Shape shape{groups, 1};
+        shape.shares = sharesByRate(rates);
+        ASSERT_TRUE(shape.shares);
+        ASSERT_NO_FATAL_FAILURE(expectAllProven(buildAll("ho_shares", Collective::kAllReduce, shape)))
+            << slow << " of " << groups << " groups at " << rate;
+      }
+}
+
+// A row of a slow group is small, and one of a group that owns nothing is empty.
+TEST(HoShares, HasShortWindows) {
+  const auto windowOf = [](int32_t groups, const Shares& shares) {
+    Shape shape{groups, 2};
+    shape.shares = shares;
+    return buildSchedule("ho_shares", Collective::kAllReduce, shape, 0).take().windowOf(4);
+  };
+  const auto sharesOf = [](int32_t groups, double rate) {
+    std::vector<double> rates(static_cast<size_t>(groups), 1);
+    rates[1] = rate;
+    return sharesByRate(rates);
+  };
+  for (const auto& [groups, slices] : {std::pair(3, 4), {4, 4}, {5, 3}, {8, 2}, {9, 1}, {64, 1}}) {
+    EXPECT_EQ(windowOf(groups, {}), 4);
+    EXPECT_EQ(windowOf(groups, sharesOf(groups, 0.8)), slices) << groups;
+    EXPECT_EQ(windowOf(groups, sharesOf(groups, 0.25)), 1) << groups;
+  }
+}
+
+// As deep a pipeline as in trees, of slices that are worth a message.
+TEST(HoShares, HasSlicesThatFollowOneAnother) {
+  constexpr size_t kKiB = 1024, kSlot = 64 * kKiB;
+  Shape shape{4, 1};
+  shape.shares = Shares({Shares::kWhole, 0, 0, 0});
+  const Schedule schedule = buildSchedule("ho_shares", Collective::kAllReduce, shape, 0).take();
+  for (const auto& [chunk_kib, slices] :
+       {std::pair(1, 1), {16, 1}, {32, 2}, {64, 4}, {128, 8}, {512, 8}, {1024, 16}}) {
+    const size_t elements = static_cast<size_t>(chunk_kib) * kKiB / 4;
+    EXPECT_EQ(Slicing::choose(schedule, elements, 4, kSlot, 1).slicesOf(elements), slices) << chunk_kib;
+  }
+  shape.shares = {};
+  const Schedule equal = buildSchedule("ho_shares", Collective::kAllReduce, shape, 0).take();
+  EXPECT_EQ(Slicing::choose(equal, 32 * kKiB, 4, kSlot, 1).slicesOf(32 * kKiB), 2);
 }
 
 // Rows cover the vector without a gap, and each has its part of it.

@@ -63,7 +63,8 @@ struct Slow {
 
 TEST(SlowNodes, HoldUpAnAllReduceNoMoreThanTheyMust) {
   constexpr uint64_t kMiB = 1 << 20;
-  for (const auto& [nodes, slow, bytes] : {Slow{4, 1, 64 * kMiB}, {16, 1, 64 * kMiB}, {16, 4, 256 * kMiB}})
+  for (const auto& [nodes, slow, bytes] :
+       {Slow{4, 1, 64 * kMiB}, {16, 1, 64 * kMiB}, {16, 4, 256 * kMiB}, {32, 4, 64 * kMiB}})
     for (const double part : {0.9, 0.5, 0.25}) {
       Question question = questionOf("ho_shares", Collective::kAllReduce, bytes);
       question.machine.setNodes(std::vector<int32_t>(static_cast<size_t>(nodes), 1));
@@ -73,6 +74,22 @@ TEST(SlowNodes, HoldUpAnAllReduceNoMoreThanTheyMust) {
       const double over = predictionOf(question).overBound();
       EXPECT_LE(over, 1.10) << slow << " of " << nodes << " nodes at " << part;
       EXPECT_GE(over, 1);
+    }
+}
+
+// Rows of one slot and more: they are cut into slices, of which some are reduced while others are on their way.
+TEST(SlowNodes, HoldUpAnAllReduceLessThanARingWhereRowsAreSmall) {
+  for (const int32_t nodes : {8, 16, 32})
+    for (const double part : {0.8, 0.5}) {
+      const auto timeOf = [&](const char* algorithm) {
+        Question question = questionOf(algorithm, Collective::kAllReduce, static_cast<uint64_t>(nodes) << 17);
+        question.machine.setNodes(std::vector<int32_t>(static_cast<size_t>(nodes), 1));
+        std::vector<double> rates(static_cast<size_t>(nodes), 12.5);
+        rates.front() *= part;
+        question.machine.setRates(rates);
+        return static_cast<double>(predictionOf(question).result.time);
+      };
+      EXPECT_LE(timeOf("ho_shares"), (part == 0.8 ? 1.0 : 0.75) * timeOf("ho_ring")) << nodes << ", " << part;
     }
 }
 

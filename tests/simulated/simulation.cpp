@@ -38,10 +38,9 @@ Work workOf(const CollectiveCall& call, int32_t position, const PlanSettings& se
   const Layout layout = call.layout(static_cast<size_t>(position), tables);
   const size_t element_bytes = dataTypeBytes(call.type);
   const Schedule& schedule = call.schedules[static_cast<size_t>(position)];
-  const Slicing slicing = layout.isUneven()
-                              ? Slicing::fixed(element_bytes, settings.slot_bytes)
-                              : Slicing::choose(schedule.collective, layout.largestChunk(), element_bytes,
-                                                settings.slot_bytes, settings.window);
+  const Slicing slicing = layout.isUneven() ? Slicing::fixed(element_bytes, settings.slot_bytes)
+                                            : Slicing::choose(schedule, layout.largestChunk(), element_bytes,
+                                                              settings.slot_bytes, settings.window);
   Work work;
   for (const Lane& lane : schedule.lanes)
     for (StepCursor cursor(lane, schedule.grid); !cursor.done(); cursor.next()) {

@@ -68,7 +68,7 @@ void HostOperation::layOut() {
   element_bytes_ = dataTypeBytes(call_.type);
   layout_ = Layout::make(schedule, call_.extent(), rank_of_position_, 64 / element_bytes_);
   slicing_ = layout_.isUneven() ? Slicing::fixed(element_bytes_, settings.slot_bytes)
-                                : Slicing::choose(schedule.collective, layout_.largestChunk(), element_bytes_,
+                                : Slicing::choose(schedule, layout_.largestChunk(), element_bytes_,
                                                   settings.slot_bytes, settings.window);
   turn_slices_ = settings.window *
                  static_cast<int64_t>(settings.slot_bytes / (slicing_.slice_elements * element_bytes_));
