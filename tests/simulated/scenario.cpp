@@ -35,6 +35,24 @@ Shape shapeOf(int32_t ranks, Dice& dice) {
   return {std::max(1, ranks / members), members};
 }
 
+// For algorithms that follow the rates of groups. Some groups reduce little, or nothing.
+void chooseRates(Shape& shape, Dice dice) {
+  if (shape.groups < 2 || dice.chance(50)) return;
+  std::vector<int32_t> parts;
+  int32_t left = Shares::kWhole;
+  for (int32_t group = 0; group < shape.groups; ++group) {
+    const int32_t most = dice.oneOf(std::vector<int32_t>{0, 1, 100, 2 * Shares::kWhole / shape.groups});
+    const bool is_last = group + 1 == shape.groups;
+    parts.push_back(is_last ? left : static_cast<int32_t>(dice.between(0, std::min(left, most))));
+    left -= parts.back();
+    shape.by_speed.push_back(group);
+  }
+  std::rotate(parts.begin(), parts.begin() + dice.between(0, shape.groups - 1), parts.end());
+  std::rotate(shape.by_speed.begin(), shape.by_speed.begin() + dice.between(0, shape.groups - 1),
+              shape.by_speed.end());
+  shape.shares = Shares(std::move(parts));
+}
+
 // Mostly a few slices of each chunk, at times a handful of elements, or none.
 size_t countOf(const Scenario& scenario, const PlanChoice& plan, DataType type, Dice& dice) {
   const Schedule schedule =
@@ -159,6 +177,7 @@ Scenario makeScenario(uint64_t seed) {
   scenario.seed = seed;
   choosePlans(scenario, dice);
   scenario.shape = chooseShape(scenario, dice);
+  chooseRates(scenario.shape, Dice(~seed));
   dropWhatCannotBe(scenario);
   for (PlanChoice& plan : scenario.plans)
     if (hasRoot(plan.collective))
@@ -193,6 +212,7 @@ std::string scenarioText(const Scenario& s) {
                                   static_cast<unsigned long long>(s.seed), s.shape.groups, s.shape.members,
                                   s.settings.window, s.slots, s.settings.slot_bytes,
                                   simdName(s.settings.simd), faultName(s.fault));
+  if (s.shape.shares) text += ", groups of different rates";
   if (s.landings > 0)
     text += formatString(", %u landings told, from %zu bytes on", s.landings, s.settings.in_place_bytes);
   if (isOfMessages(s.fault)) text += formatString(" after %d/1000", s.fault_permille);
