@@ -15,7 +15,6 @@ namespace {
 // Of a group in a meeting, in each direction; fewer where these take longer than kMeetingUs.
 constexpr size_t kMostMeetingBytes = 512 << 10;
 constexpr size_t kLeastMeetingBytes = 64 << 10;
-constexpr int kMostMeetings = 6, kLeastMeetings = 3;
 constexpr double kMeetingUs = 20'000;         // of the slowest pair
 constexpr double kMostMeasuringUs = 150'000;  // after so long a large job begins no further round
 constexpr int kMostExchanges = 16;
@@ -98,16 +97,13 @@ Result<std::vector<double>> RateMeasurement::sumsOfGroups(double mine) {
 
 Result<GroupRates> RateMeasurement::run() {
   if (map_.groups() < 3) return GroupRates();
-  // Spread over all rounds: neighbours of slow groups, which are often numbered one after the other, do not meet them only.
-  const int all = map_.groups() - 1 + map_.groups() % 2;
   const int64_t begun = clock_.nowNs();
   double best = 0;
-  for (int round = 0; round < kMostMeetings; ++round) {
-    HORING_ASSIGN(const double rate,
-                  meet(peerIn(round * std::max(all, kMostMeetings) / kMostMeetings % all)));
+  for (int meeting = 0; meeting < kMostMeetings; ++meeting) {
+    HORING_ASSIGN(const double rate, meet(peerIn(roundOf(meeting, map_.groups()))));
     best = std::max(best, rate);
     HORING_ASSIGN(const double spent_us, mostOfAll(communicator_, microsecondsSince(begun)));
-    if (spent_us > kMostMeasuringUs && round + 1 >= kLeastMeetings) break;
+    if (spent_us > kMostMeasuringUs && meeting + 1 >= kLeastMeetings) break;
   }
   GroupRates measured;
   HORING_ASSIGN(measured.by_group, sumsOfGroups(best));
@@ -117,6 +113,12 @@ Result<GroupRates> RateMeasurement::run() {
 }
 
 }  // namespace
+
+int roundOf(int meeting, int groups) {
+  constexpr std::array<int, kMostMeetings> kPlaces{0, 2, 4, 1, 3, 5};
+  const int all = groups - 1 + groups % 2;
+  return kPlaces[static_cast<size_t>(meeting)] * std::max(all, kMostMeetings) / kMostMeetings % all;
+}
 
 // All but the last stand on a circle and meet across it; an odd one out meets the last.
 int partnerOf(int group, int groups, int round) {

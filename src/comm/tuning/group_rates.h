@@ -30,6 +30,12 @@ std::vector<double> ratesOfGroups(std::span<const double> of_ranks, const GroupM
 // " 100 % 98 % 40 %", by group; 100 % is the fastest.
 std::string ratesText(std::span<const double> rates);
 
+// A measurement has so many meetings, fewer over slow links.
+inline constexpr int kMostMeetings = 6, kLeastMeetings = 3;
+// The round of pairs of a meeting. Spread over all rounds, and those of the fewest meetings, too: slow groups are often numbered one after
+// the other, and neighbours of a third of all groups that are slow do not meet these only.
+int roundOf(int meeting, int groups);
+
 // The partner of `group` in a round of pairs, in which no group is in two pairs; -1: none. In `groups` rounds (groups - 1 if their number is
 // even) each meets every other.
 int partnerOf(int group, int groups, int round);
