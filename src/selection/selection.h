@@ -1,5 +1,6 @@
 #pragma once
 // Selects the algorithm for a call. A pure function of values that are equal on all ranks, so that ranks agree without communication.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -48,11 +49,15 @@ struct SelectionGround {
 // The algorithm of reductions with HORING_REPRODUCIBLE.
 inline constexpr const char* kReproducibleAlgorithm = "ho_ordered";
 
-// The algorithm of large all-reduces if the links of groups differ in speed. For smaller ones latency counts more; more groups than 8 were
-// not measured (bench/results/unequal_rates.txt).
+// The algorithm of large all-reduces if the links of groups differ in speed. For smaller ones latency counts more, and since each group
+// exchanges a part of the vector with every other, so does the number of messages.
 inline constexpr const char* kUnequalAlgorithm = "ho_shares";
+inline constexpr int kLeastUnequalGroups = 3;
 inline constexpr size_t kLeastUnequalBytes = 256 << 10;
-inline constexpr int kLeastUnequalGroups = 3, kMostUnequalGroups = 8;
+constexpr size_t leastUnequalBytes(int groups) {
+  constexpr size_t kLeastPart = 32 << 10;
+  return std::max(kLeastUnequalBytes, static_cast<size_t>(groups) * kLeastPart);
+}
 
 // kInvalidArgument: HORING_ALGO is invalid, or forces an algorithm that is not reproducible on a reproducible communicator.
 Status checkForced(const Config& config);

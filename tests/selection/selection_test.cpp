@@ -203,6 +203,22 @@ TEST(Selector, FollowsTheRatesOfLinksInLargeAllReduces) {
   EXPECT_EQ(chosen(as_forced, Collective::kAllReduce, size_t{1} << 30), "ring");
 }
 
+// A part of 32 KiB and more for each group; up to 8 groups, from 256 KiB on.
+TEST(Selector, FollowsTheRatesOfLinksBetweenAnyNumberOfGroups) {
+  const Config config = configWith("auto");
+  const SelectionTable table = tableOf("* * * * * ho_ring");
+  for (const auto& [groups, least_kib] : {std::pair(3, 256), {8, 256}, {9, 288}, {128, 4096}}) {
+    const GroupMap map = GroupMap::blocks(groups, 1);
+    std::vector<double> rates(static_cast<size_t>(groups), 100);
+    rates[1] = 40;
+    const Selector selector({.config = config, .map = map, .table = table, .rates = rates});
+    const size_t least_bytes = static_cast<size_t>(least_kib) << 10;
+    EXPECT_EQ(chosen(selector, Collective::kAllReduce, least_bytes - 1), "ho_ring") << groups;
+    EXPECT_EQ(chosen(selector, Collective::kAllReduce, least_bytes), "ho_shares") << groups;
+    EXPECT_EQ(selector.select(Collective::kAllReduce, least_bytes).shape.shares, sharesByRate(rates));
+  }
+}
+
 TEST(Selector, PutsSlowGroupsAtTheEndOfTrees) {
   const Config config = configWith("auto");
   for (const int members : {1, 2}) {

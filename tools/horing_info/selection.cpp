@@ -71,13 +71,13 @@ std::string ratesComment(const Config& config, const AskedJob& job) {
   const bool by_itself = config.calibrate == kCalibrateOnce && config.selection == kSelectionAuto &&
                          config.algorithm == kSelectionAuto && config.cache_dir != kNoCache &&
                          job.nodes * job.ranks <= kMostMeasuredRanks;
-  if (config.reproducible || job.nodes < kLeastUnequalGroups || job.nodes > kMostUnequalGroups ||
+  if (config.reproducible || job.nodes < kLeastUnequalGroups ||
       !(by_itself || config.calibrate == kCalibrateAlways))
     return "";
   return formatString(
       "# links: a job measures their rates when it starts (HORING_CALIBRATE). Where those of nodes differ "
       "by more than a fifth, %s serves all_reduce from %s on\n",
-      kUnequalAlgorithm, tableBytesText(kLeastUnequalBytes).c_str());
+      kUnequalAlgorithm, tableBytesText(leastUnequalBytes(job.nodes)).c_str());
 }
 
 std::string forcedComment(const Config& config) {

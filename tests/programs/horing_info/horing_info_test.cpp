@@ -199,13 +199,14 @@ TEST(HoringInfo, ExplainsWhoChoseAndWhatWouldBeNext) {
       std::string::npos);
   EXPECT_NE(runInfo({"selection", "--explain", "1x4"}).output.find("where ranks reach each other's buffers"),
             std::string::npos);
-  const std::string unequal =
-      "Where those of nodes differ by more than a fifth, ho_shares serves all_reduce from 256K on";
-  const auto hasUnequal = [&](const char* job, const std::string& setting) {
+  const auto hasUnequal = [&](const char* job, const std::string& setting, const std::string& from = "256K") {
     const Outcome outcome = runInfo({"selection", "--explain", job}, {"HORING_CACHE_DIR=", setting});
-    return outcome.output.find(unequal) != std::string::npos;
+    return outcome.output.find(
+               "Where those of nodes differ by more than a fifth, ho_shares serves all_reduce from " + from +
+               " on") != std::string::npos;
   };
   EXPECT_TRUE(hasUnequal("3x2", "HORING_CALIBRATE=auto"));
+  EXPECT_TRUE(hasUnequal("16x2", "HORING_CALIBRATE=auto", "512K"));
   EXPECT_FALSE(hasUnequal("2x2", "HORING_CALIBRATE=auto"));
   EXPECT_FALSE(hasUnequal("3x2", "HORING_CALIBRATE=0"));
   EXPECT_FALSE(hasUnequal("3x2", "HORING_REPRODUCIBLE=1"));
