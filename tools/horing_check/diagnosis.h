@@ -6,6 +6,7 @@
 // nodes. A finding differs from the cluster by more than the scatter of the figures.
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace horing::check {
@@ -36,8 +37,8 @@ struct Figures {
   }
 };
 
-// The last three inside a node (inside.h).
-enum class Quantity { kRate, kLatency, kLoss, kData, kCopy, kFold, kShared, kRunning };
+// The last five inside a node (inside.h, inside_paths.h), and data there, too.
+enum class Quantity { kRate, kLatency, kLoss, kData, kCopy, kFold, kShared, kRunning, kInsidePath };
 // The sending or receiving side of a node; the path between two nodes that are both good; or what a node does without others.
 enum class Part { kSends, kReceives, kPath, kInside };
 
@@ -48,10 +49,11 @@ struct Finding {
   int to = -1;  // the end of the path; -1: not a path
   // Of the cluster's rate (times the share that is expected of the nodes) or latency; of a loss, the share of segments that were resent; 1 for data.
   double factor = 1;
-  int partners = 0;  // the number of partners that saw it; 0 inside a node
+  int partners = 0;  // the number of partners that saw it; inside a node the number of paths, or 0
   // Measured often enough to blame it. Unconfirmed findings are measured again (rounds.h).
   bool confirmed = false;
-  int rail = -1;  // with that adapter alone; -1: with all adapters of the node
+  int rail = -1;       // with that adapter alone; -1: with all adapters of the node
+  std::string what{};  // of kInsidePath, and of data inside a node: the path or part
 };
 
 // Nodes that are slow with others and not among themselves: what joins them to the others is slow, not they. Both parts are named where it

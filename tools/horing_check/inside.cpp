@@ -11,6 +11,7 @@
 
 #include "base/first_line.h"
 #include "engine/host/fold.h"
+#include "horing_check/pieces.h"
 
 namespace horing::check {
 
@@ -27,10 +28,7 @@ using InsideClock = std::chrono::steady_clock;
 constexpr int kLeastInsideTurns = 2, kMostInsideTurns = 4;
 // A turn of each quantity. Pieces are short, so that most of them run without another process in between.
 constexpr double kTurnSeconds = 0.05;
-constexpr int kLeastPieces = 8;
 constexpr size_t kCopiedBytes = 32 << 20, kCopiedPiece = 256 << 10, kFoldedPiece = 64 << 10;
-// The part of the pieces that are slower than the figure of a turn.
-constexpr double kSlowerPieces = 0.75;
 // With fewer nodes of a kind it is not known how much they differ.
 constexpr size_t kLeastNodes = 3;
 constexpr double kInsideDeviations = 6, kDeviationsOfMad = 1.4826;
@@ -45,25 +43,6 @@ constexpr Judged kJudged[] = {{Quantity::kCopy, &InsideRates::copy, 0.22},
                               {Quantity::kFold, &InsideRates::fold, 0.22},
                               {Quantity::kShared, &InsideRates::shared, 0.69},
                               {Quantity::kRunning, &InsideRates::running, 0.22}};
-
-template <typename Piece>
-double rateOfPieces(size_t bytes, const Piece& piece) {
-  std::vector<double> rates;
-  const InsideClock::time_point start = InsideClock::now();
-  InsideClock::time_point begin = start;
-  while (std::ssize(rates) < kLeastPieces ||
-         std::chrono::duration<double>(begin - start).count() < kTurnSeconds) {
-    piece(rates.size());
-    const InsideClock::time_point end = InsideClock::now();
-    const double took_s = std::chrono::duration<double>(end - begin).count();
-    rates.push_back(static_cast<double>(bytes) / std::max(took_s, 1e-9));
-    begin = end;
-  }
-  const auto chosen =
-      rates.begin() + static_cast<ptrdiff_t>(kSlowerPieces * static_cast<double>(rates.size() - 1));
-  std::nth_element(rates.begin(), chosen, rates.end());
-  return *chosen;
-}
 
 class Buffers {
  public:
@@ -88,7 +67,7 @@ class Buffers {
 
   InsideRates measureRates() {
     InsideRates rates;
-    rates.copy = rateOfPieces(kCopiedPiece, [&](size_t turn) {
+    rates.copy = rateOfPieces(kCopiedPiece, kTurnSeconds, [&](size_t turn) {
       const size_t at = turn * kCopiedPiece % kCopiedBytes;
       std::byte* const to = &copy_[at];
       streamBytes(&source_[at], std::span(&to, 1), kCopiedPiece);
@@ -107,7 +86,7 @@ class Buffers {
     std::vector<float> ones(fold.count, 1);
     std::memcpy(source_.data(), ones.data(), kFoldedPiece);
     std::memcpy(copy_.data(), ones.data(), kFoldedPiece);
-    rates.fold = rateOfPieces(kFoldedPiece, [&](size_t) { sum(fold); });
+    rates.fold = rateOfPieces(kFoldedPiece, kTurnSeconds, [&](size_t) { sum(fold); });
     return rates;
   }
 

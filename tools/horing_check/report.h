@@ -9,6 +9,7 @@
 #include "horing_check/diagnosis.h"
 #include "horing_check/facts.h"
 #include "horing_check/inside.h"
+#include "horing_check/inside_paths.h"
 
 namespace horing::check {
 
@@ -47,10 +48,11 @@ struct Report {
   std::vector<std::string> names;  // of nodes
   int ranks = 0;
   std::vector<Difference> differences;
-  size_t facts = 0;                   // compared
-  std::vector<ErrorCounters> errors;  // by node, since the check began
-  std::vector<ClockOffset> clocks;    // by node; empty: not measured
-  std::vector<InsideRates> inside;    // by node; empty: not measured
+  size_t facts = 0;                         // compared
+  std::vector<ErrorCounters> errors;        // by node, since the check began
+  std::vector<ClockOffset> clocks;          // by node; empty: not measured
+  std::vector<InsideRates> inside;          // by node; empty: not measured
+  std::vector<InsidePaths> inside_paths{};  // the same
   Figures figures;
   Verdict verdict;
   std::vector<RailReport> rails;  // none: the nodes have one adapter, or the time went into something else

@@ -25,6 +25,8 @@ const char* quantityName(Quantity quantity) {
       return "shared_memory";
     case Quantity::kRunning:
       return "running";
+    case Quantity::kInsidePath:
+      return "inside_path";
     case Quantity::kData:
       break;
   }
@@ -55,6 +57,7 @@ Json findingsJson(const Report& report) {
     if (finding.rail >= 0) one["rail"] = finding.rail;
     one["factor"] = finding.factor;
     if (finding.part != Part::kInside) one["partners"] = finding.partners;
+    if (!finding.what.empty()) one["what"] = finding.what;
     one["confirmed"] = finding.confirmed;
     findings.push_back(one);
   }
@@ -111,6 +114,19 @@ Json insideJson(const Report& report) {
                       {"running_share", orNull(rates.running)}});
   }
   return inside;
+}
+
+Json insidePathsJson(const Report& report) {
+  Json paths = Json::array();
+  for (size_t node = 0; node < report.inside_paths.size(); ++node)
+    for (const InsidePath& path : report.inside_paths[node].all)
+      paths.push_back({{"node", report.names[node]},
+                       {"kind", path.kind},
+                       {"from", path.from},
+                       {"to", path.to},
+                       {"bytes_per_s", path.bytes_per_s},
+                       {"wrong", path.is_wrong}});
+  return paths;
 }
 
 Json clocksJson(const Report& report) {
@@ -183,6 +199,7 @@ std::string reportToJson(const Report& report) {
                     {"errors", errors},
                     {"clocks", clocksJson(report)},
                     {"inside", insideJson(report)},
+                    {"inside_paths", insidePathsJson(report)},
                     {"samples", samples}};
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

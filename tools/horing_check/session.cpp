@@ -18,6 +18,8 @@ using SessionClock = std::chrono::steady_clock;
 
 // For the nodes to meet on one rail.
 constexpr double kMostMeetingSeconds = 10;
+// Of the time, for what moves inside nodes.
+constexpr double kShareOfPaths = 0.25;
 // After the end: before the curfew ends the process.
 constexpr std::chrono::milliseconds kLatestAnswer = kExitedAfter - std::chrono::milliseconds(1000);
 
@@ -48,6 +50,8 @@ class Session {
     for (const RailReport& rail : report_.rails) of_rails.push_back(rail.verdict);
     addRails(report_.verdict, of_rails);
     addFindings(report_.verdict, inside_.findings());
+    addFindings(report_.verdict, inside_paths_.findings());
+    report_.inside_paths = inside_paths_.paths();
     report_.inside = inside_.rates();
     report_.soaked = options_.soak;
     if (options_.soak) report_.sunk = lossesWithin(report_.names, report_.figures);
@@ -101,12 +105,15 @@ class Session {
     HORING_TRY(nodes_.limitWaits(end()));
     HORING_ASSIGN(report_.clocks, measureClocks(nodes_));
     HORING_TRY(inside_.measure(nodes_, processors_));
+    HORING_TRY(inside_paths_.measure(nodes_, processors_,
+                                     at(elapsed() + kShareOfPaths * (options_.time_s - elapsed()))));
     const ErrorCounters before = readErrorCounters(interfacesInUse());
     HORING_TRY(measurePairsOn(nodes_, options_, endOfShare(), end(), progress_, pairs_));
     HORING_TRY(measureRails());
     HORING_TRY(nodes_.limitWaits(end()));
     // Not in a row: what disturbs a node for a second is over by now.
     if (!inside_.findings().empty()) HORING_TRY(inside_.measure(nodes_, processors_));
+    if (!inside_paths_.findings().empty()) HORING_TRY(inside_paths_.measure(nodes_, processors_, end()));
     return gatherErrors(grownSince(before, readErrorCounters(interfacesInUse())));
   }
 
@@ -183,6 +190,7 @@ class Session {
   std::vector<std::string> processors_;  // by node
   RollCall roll_call_;
   InsideMeter inside_;
+  InsidePathMeter inside_paths_;
   PairRounds pairs_;
   Report report_;
 };

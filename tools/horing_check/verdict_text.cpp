@@ -1,6 +1,7 @@
 // The verdict as a few lines of text.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "common/quantity.h"
@@ -54,7 +55,10 @@ class Sentences {
   }
 
   static bool isSameNode(const Finding& a, const Finding& b) {
-    return a.part != Part::kPath && b.part != Part::kPath && a.node == b.node && a.quantity == b.quantity &&
+    const auto is_side = [](const Finding& one) {
+      return one.part == Part::kSends || one.part == Part::kReceives;
+    };
+    return is_side(a) && is_side(b) && a.node == b.node && a.quantity == b.quantity &&
            a.confirmed == b.confirmed && a.rail == b.rail;
   }
   // "node5", or "node5 eth1" if it is about one adapter.
@@ -116,6 +120,15 @@ class Sentences {
     if (finding.quantity == Quantity::kCopy)
       return sentence(" copies memory at ", rates.copy,
                       "programs that run beside the check, its memory modules and its clock");
+    if (finding.quantity == Quantity::kData)
+      return name(finding.node, -1) + ": other bytes arrive than were sent from " + finding.what +
+             ": look at PCIe switches with ACS, at the IOMMU, and at the GPUs' error counters, and do not "
+             "use it";
+    if (finding.quantity == Quantity::kInsidePath)
+      return name(finding.node, -1) + ": " + finding.what + " at " + percent(finding.factor) +
+             " of the rate of others: look at programs that run beside the check, at the width and speed of "
+             "its links, "
+             "and at its clock";
     if (finding.quantity == Quantity::kFold)
       return sentence(" sums numbers at ", rates.fold,
                       "programs that run beside the check, its clock, temperature and power limit");
@@ -185,6 +198,27 @@ std::string insideLine(const Report& report) {
   if (copy <= 0) return {};
   return "inside nodes: a core copies " + rateText(copy) + " and sums " + rateText(fold) +
          (shared > 0 ? ", and two ranks move " + rateText(shared) : "") + " (medians)\n";
+}
+
+// Each kind of path, and what is missing.
+std::string insidePathLines(const Report& report) {
+  std::map<std::string, std::vector<double>> rates;
+  std::map<std::string, std::vector<int>> left_out;
+  for (size_t node = 0; node < report.inside_paths.size(); ++node) {
+    const InsidePaths& paths = report.inside_paths[node];
+    for (const InsidePath& path : paths.all) rates[path.kind].push_back(path.bytes_per_s);
+    if (!paths.left_out.empty()) left_out[paths.left_out].push_back(static_cast<int>(node));
+  }
+  std::string text;
+  for (auto& [kind, of_kind] : rates) {
+    const auto middle = of_kind.begin() + std::ssize(of_kind) / 2;
+    std::nth_element(of_kind.begin(), middle, of_kind.end());
+    text +=
+        formatString("  %s: %s (median of %zu)\n", kind.c_str(), rateText(*middle).c_str(), of_kind.size());
+  }
+  for (const auto& [why, nodes] : left_out)
+    text += "  not measured to the end on " + hostListOf(report, nodes) + ": " + why + "\n";
+  return text;
 }
 
 std::string figureLines(const Report& report) {
@@ -298,7 +332,7 @@ Outcome outcomeOf(const Report& report) {
 std::string verdictText(const Report& report) {
   const Sentences sentences(report);
   const std::string sure = sentences.all(true), doubtful = sentences.all(false);
-  std::string text = factLines(report) + insideLine(report) + figureLines(report);
+  std::string text = factLines(report) + insideLine(report) + insidePathLines(report) + figureLines(report);
   if (!report.cut_short.empty()) text += "the check ended early: " + report.cut_short + "\n";
   if (!sure.empty()) text += "found:\n" + sure;
   // With fewer rounds than planned every figure is doubtful; the missing nodes are what matters.

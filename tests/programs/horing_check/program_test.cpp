@@ -238,6 +238,26 @@ TEST(HoringCheck, MeasuresWithOneRankOfEachNode) {
   EXPECT_TRUE(contains(outcome.output, ", and two ranks move ")) << outcome.output;
 }
 
+// Two NUMA nodes and four GPUs that there are not.
+TEST(HoringCheck, MeasuresWhatMovesInsideNodes) {
+  const TemporaryFolder folder;
+  const std::string json = (folder.path() / "c.json").string();
+  const Outcome outcome = runProgram(
+      {HORING_RUN_PROGRAM, "-n", "2", "--timeout", "90", "--", "sh", "-c",
+       "export LD_LIBRARY_PATH=" HORING_FAKE_CUDA_FOLDER
+       " HWLOC_SYNTHETIC='pack:2 numa:1 core:1 pu:1' HORING_GROUP=$RANK; exec " HORING_CHECK_PROGRAM
+       " --time 24s --json " +
+           json});
+  EXPECT_LE(outcome.code, 1) << outcome.errors;
+  for (const char* const part : {"\n  memory between NUMA nodes, across packages: ", "\n  GPU to GPU: ",
+                                 "(median of 24)\n", "\n  GPU to host: "})
+    EXPECT_TRUE(contains(outcome.output, part)) << part << " is not in\n" << outcome.output << outcome.errors;
+  EXPECT_FALSE(contains(outcome.output, "not measured to the end on ")) << outcome.output;
+  const auto paths = nlohmann::json::parse(readFile(json))["inside_paths"];
+  EXPECT_EQ(paths.size(), 2u * (2 + 8 + 12));
+  for (const auto& path : paths) EXPECT_FALSE(path["wrong"]) << path;
+}
+
 TEST(HoringCheck, SaysWhatIsWrong) {
   const Outcome alone =
       runProgram({HORING_RUN_PROGRAM, "-n", "2", "--timeout", "60", "--", HORING_CHECK_PROGRAM});
