@@ -19,6 +19,8 @@ namespace {
 constexpr size_t kMostTextBytes = 1 << 16;
 constexpr size_t kMostRailLetters = 64;
 constexpr std::chrono::milliseconds kOthersWaitLonger{500};
+// Of the library, whose default is the least.
+constexpr int kBeatsOfSilence = 7, kLeastBeatMs = 500, kMostBeatMs = 1500;
 // Between two ranks of a node. The best turn counts.
 constexpr double kNeighbourSlotSeconds = 0.04;
 constexpr int kNeighbourTurns = 3;
@@ -110,6 +112,10 @@ Result<Nodes> Nodes::meet(int timeout_ms, Curfew& curfew) {
   // Defaults, unless the environment sets them: no calibration besides this program, and no wait beyond its time.
   HORING_TRY(called(horingSetDefault("HORING_CALIBRATE", "0"), "HORING_CALIBRATE"));
   HORING_TRY(limitNewCommunicators(timeout_ms));
+  // A node on a busy machine may be silent for seconds. A lost one is noticed within a quarter of the time, or 10 s.
+  const int beat_ms = std::clamp(timeout_ms / (4 * kBeatsOfSilence), kLeastBeatMs, kMostBeatMs);
+  HORING_TRY(called(horingSetDefault("HORING_HEARTBEAT_MS", std::to_string(beat_ms).c_str()),
+                    "HORING_HEARTBEAT_MS"));
   Nodes nodes;
   nodes.curfew_ = &curfew;
   nodes.rails_ = takeRails();

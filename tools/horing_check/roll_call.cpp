@@ -20,8 +20,10 @@ constexpr char kHere = 'y';
 // Processes on a busy machine answer late. The library tells nodes of an error at different times, up to 4.5 s apart.
 // What takes one node down may take more.
 constexpr std::chrono::milliseconds kOthersFollow{1000};
-constexpr std::chrono::milliseconds kAnswersWithin{2000}, kLeastAnswer{200}, kCalledWithin{6000},
-    kAskedEvery{200};
+// Processes on a busy machine answer late. The library tells nodes of an error at different times, up to 4.5 s apart. A lower node that is
+// silent for so long does not report; then the next one does, for which the others wait.
+constexpr std::chrono::milliseconds kAnswersWithin{2000}, kLeastAnswer{200}, kPatience{6000},
+    kSilentFor{3000}, kCalledWithin{14000}, kAskedEvery{200};
 constexpr int kCallerMs = 1000, kLookMs = 50;
 constexpr size_t kMostCalls = 256;  // at once
 
@@ -33,25 +35,28 @@ bool isReady(int fd, short events, int most_ms) {
 // One conversation: connect, say the word, hear the answer.
 struct Talk {
   Fd fd;
-  bool said = false, over = true, answered = false;
+  bool said = false, over = true;
+  Answer answer = Answer::kGone;
 
   Talk(const Endpoint& door) {
     Result<Fd> opened = openSocket(door.address.family);
     if (!opened.ok()) return;
     fd = opened.take();
     over = beginConnect(fd.get(), door) != 0;
+    if (!over) answer = Answer::kSilent;
   }
   short events() const { return said ? POLLIN : POLLOUT; }
   void goOn(Word word) {
     const char text = static_cast<char>(word);
-    char answer = 0;
+    char heard = 0;
     if (!said) {
       said = ::send(fd.get(), &text, 1, MSG_NOSIGNAL) == 1;
       over = !said;
     } else {
-      answered = ::recv(fd.get(), &answer, 1, 0) == 1 && answer == kHere;
       over = true;
+      if (::recv(fd.get(), &heard, 1, 0) == 1 && heard == kHere) answer = Answer::kHere;
     }
+    if (over && answer != Answer::kHere) answer = Answer::kGone;
     if (over) fd.reset();
   }
 };
@@ -106,15 +111,16 @@ void Door::answerOne(const Fd& caller) {
   if (word == static_cast<char>(Word::kRollCall)) heard_ = true;
 }
 
-std::vector<bool> callDoors(const std::vector<Endpoint>& doors, Word word, std::chrono::milliseconds limit) {
-  std::vector<bool> answered;
+std::vector<Answer> callDoors(const std::vector<Endpoint>& doors, Word word,
+                              std::chrono::milliseconds limit) {
+  std::vector<Answer> answers;
   for (size_t at = 0; at < doors.size(); at += kMostCalls) {
     std::vector<Talk> talks;
     for (size_t i = at; i < std::min(doors.size(), at + kMostCalls); ++i) talks.emplace_back(doors[i]);
     hold(talks, word, CallClock::now() + limit);
-    for (const Talk& talk : talks) answered.push_back(talk.answered);
+    for (const Talk& talk : talks) answers.push_back(talk.answer);
   }
-  return answered;
+  return answers;
 }
 
 Status RollCall::prepare(Nodes& nodes) {
@@ -129,8 +135,9 @@ Status RollCall::prepare(Nodes& nodes) {
   std::memcpy(doors_.data(), all.data(), all.size());
   std::vector<int32_t> reached(doors_.size());
   if (self_ == 0) {
-    const std::vector<bool> answered = callDoors(doors_, Word::kThere, kAnswersWithin);
-    std::copy(answered.begin(), answered.end(), reached.begin());
+    const std::vector<Answer> answers = callDoors(doors_, Word::kThere, kAnswersWithin);
+    std::ranges::transform(answers, reached.begin(),
+                           [](Answer answer) { return answer == Answer::kHere ? 1 : 0; });
   }
   HORING_TRY(nodes.broadcast(reached));
   for (size_t node = 0; node < doors_.size(); ++node)
@@ -138,23 +145,24 @@ Status RollCall::prepare(Nodes& nodes) {
   return {};
 }
 
-std::vector<int> RollCall::silentAmong(int from, int to, Word word, std::chrono::milliseconds limit) const {
-  std::vector<Endpoint> called;
-  std::vector<int> nodes, silent;
-  for (int node = from; node < to; ++node)
-    if (looksFor(node) && node != self_)
-      called.push_back(doors_[static_cast<size_t>(node)]), nodes.push_back(node);
-  const std::vector<bool> answered = callDoors(called, word, limit);
-  for (size_t i = 0; i < nodes.size(); ++i)
-    if (!answered[i]) silent.push_back(nodes[i]);
-  return silent;
+std::vector<Endpoint> RollCall::doorsOf(const std::vector<int>& nodes) const {
+  std::vector<Endpoint> doors;
+  for (const int node : nodes) doors.push_back(doors_[static_cast<size_t>(node)]);
+  return doors;
 }
 
-// Node 0, 1, the next two, four: nearly all nodes have their answer from the first that runs. One that is not looked for may run.
-bool RollCall::isLowest(std::chrono::milliseconds limit) const {
-  for (int from = 0, to = 1; from < self_; from = to, to = std::min(2 * to, self_))
-    if (std::ssize(silentAmong(from, to, Word::kThere, limit)) < to - from) return false;
-  return true;
+// The best answer of lower nodes, asking node 0, 1, the next two, four: nearly all nodes have their answer from the first that runs. One that
+// is not looked for may run.
+Answer RollCall::below(std::chrono::milliseconds limit) const {
+  Answer best = Answer::kGone;
+  for (int from = 0, to = 1; from < self_; from = to, to = std::min(2 * to, self_)) {
+    std::vector<int> asked;
+    for (int node = from; node < to; ++node) asked.push_back(node);
+    if (!std::ranges::all_of(asked, [&](int node) { return looksFor(node); })) return Answer::kHere;
+    for (const Answer answer : callDoors(doorsOf(asked), Word::kThere, limit)) best = std::min(best, answer);
+    if (best == Answer::kHere) break;
+  }
+  return best;
 }
 
 std::optional<std::vector<int>> RollCall::missing(CallClock::time_point latest) {
@@ -163,21 +171,44 @@ std::optional<std::vector<int>> RollCall::missing(CallClock::time_point latest) 
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(latest - CallClock::now());
     return std::clamp(left, kLeastAnswer, kAnswersWithin);
   };
-  const CallClock::time_point until = std::min(latest, CallClock::now() + kCalledWithin);
+  const CallClock::time_point begin = CallClock::now();
   while (self_ != 0) {
-    const bool is_lowest = looksFor(self_) && isLowest(limit());
+    const Answer lower = looksFor(self_) ? below(limit()) : Answer::kHere;
+    const CallClock::time_point now = CallClock::now();
     // Looked at last: who has made the roll call may have left since.
     if (door_ && door_->heardRollCall()) return std::nullopt;
-    if (is_lowest) break;
-    if (CallClock::now() >= until) return std::nullopt;
+    if (lower == Answer::kGone || (lower == Answer::kSilent && now >= std::min(latest, begin + kSilentFor)))
+      break;
+    if (now >= std::min(latest, begin + kCalledWithin)) return std::nullopt;
     std::this_thread::sleep_for(kAskedEvery);
   }
   if (CallClock::now() + kOthersFollow + kAnswersWithin < latest) std::this_thread::sleep_for(kOthersFollow);
-  return silentAmong(0, static_cast<int>(doors_.size()), Word::kRollCall, limit());
+  return callAll(std::min(latest, CallClock::now() + kPatience));
+}
+
+// Calls those that are silent again, until then.
+std::vector<int> RollCall::callAll(CallClock::time_point until) const {
+  std::vector<int> gone, silent;
+  for (int node = 0; node < std::ssize(doors_); ++node)
+    if (looksFor(node) && node != self_) silent.push_back(node);
+  do {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - CallClock::now());
+    const std::vector<Answer> answers =
+        callDoors(doorsOf(silent), Word::kRollCall, std::clamp(left, kLeastAnswer, kAnswersWithin));
+    std::vector<int> still;
+    for (size_t i = 0; i < silent.size(); ++i) {
+      if (answers[i] == Answer::kGone) gone.push_back(silent[i]);
+      if (answers[i] == Answer::kSilent) still.push_back(silent[i]);
+    }
+    silent = std::move(still);
+  } while (!silent.empty() && CallClock::now() < until);
+  gone.insert(gone.end(), silent.begin(), silent.end());
+  std::ranges::sort(gone);
+  return gone;
 }
 
 void RollCall::dismiss() {
-  (void)silentAmong(0, static_cast<int>(doors_.size()), Word::kRollCall, kLeastAnswer);
+  (void)callAll(CallClock::now());
 }
 
 }  // namespace horing::check

@@ -40,8 +40,10 @@ class Door {
   ServiceThread thread_;
 };
 
-// Which of them answer within the time, all called at once, but for many.
-std::vector<bool> callDoors(const std::vector<Endpoint>& doors, Word word, std::chrono::milliseconds limit);
+// Best first. kSilent: within the time; the process may be stopped, or hardly run. kGone: nobody is there, or nothing leads there.
+enum class Answer : uint8_t { kHere, kSilent, kGone };
+// All are called at once, but for many.
+std::vector<Answer> callDoors(const std::vector<Endpoint>& doors, Word word, std::chrono::milliseconds limit);
 
 // The doors of all nodes. One thread.
 class RollCall {
@@ -57,8 +59,9 @@ class RollCall {
   void dismiss();
 
  private:
-  std::vector<int> silentAmong(int from, int to, Word word, std::chrono::milliseconds limit) const;
-  bool isLowest(std::chrono::milliseconds limit) const;
+  std::vector<Endpoint> doorsOf(const std::vector<int>& nodes) const;
+  Answer below(std::chrono::milliseconds limit) const;
+  std::vector<int> callAll(std::chrono::steady_clock::time_point until) const;
 
   int self_ = 0;
   std::unique_ptr<Door> door_;

@@ -14,14 +14,15 @@ TEST(Doors, AnswerWhileTheirProcessRuns) {
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   std::unique_ptr<Door> door = opened.take();
   const Endpoint here = door->endpoint();
-  EXPECT_EQ(callDoors({here, here}, Word::kThere, milliseconds(2000)), (std::vector<bool>{true, true}));
+  EXPECT_EQ(callDoors({here, here}, Word::kThere, milliseconds(2000)),
+            (std::vector<Answer>{Answer::kHere, Answer::kHere}));
   EXPECT_FALSE(door->heardRollCall());
-  EXPECT_EQ(callDoors({here}, Word::kRollCall, milliseconds(2000)), std::vector<bool>{true});
+  EXPECT_EQ(callDoors({here}, Word::kRollCall, milliseconds(2000)), std::vector<Answer>{Answer::kHere});
   // The answer may come before the flag.
   for (int i = 0; i < 2000 && !door->heardRollCall(); ++i) ::usleep(1000);
   EXPECT_TRUE(door->heardRollCall());
   door.reset();
-  EXPECT_EQ(callDoors({here}, Word::kThere, milliseconds(2000)), std::vector<bool>{false});
+  EXPECT_EQ(callDoors({here}, Word::kThere, milliseconds(2000)), std::vector<Answer>{Answer::kGone});
 }
 
 // As a stopped process: the kernel takes the connection, and nobody answers.
@@ -37,10 +38,11 @@ TEST(Doors, OfStoppedNodesDoNotHoldUpTheCaller) {
   // More than are called at once.
   std::vector<Endpoint> doors(300, door.value()->endpoint());
   doors[1] = silent;
-  const std::vector<bool> answered = callDoors(doors, Word::kThere, milliseconds(1000));
+  const std::vector<Answer> answers = callDoors(doors, Word::kThere, milliseconds(1000));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
-  ASSERT_EQ(answered.size(), doors.size());
-  for (size_t i = 0; i < doors.size(); ++i) EXPECT_EQ(answered[i], i != 1) << i;
+  ASSERT_EQ(answers.size(), doors.size());
+  for (size_t i = 0; i < doors.size(); ++i)
+    EXPECT_EQ(answers[i], i != 1 ? Answer::kHere : Answer::kSilent) << i;
 }
 
 }  // namespace
