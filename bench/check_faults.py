@@ -27,6 +27,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -109,7 +110,7 @@ FAULTS = ["nothing", "adapter 50%", "adapter 80%", "adapter 90%", "sends 50%", "
           "latency", "mtu", "loss 1%", "loss 0.1%", "half a core", "memory"]
 
 
-def verdict_of(programs, plan):
+def verdict_of(programs, plan, keep=None):
     cases = "".join(f"{node}) {command} ;; " for node, command in plan.commands.items())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "check.json"
@@ -120,6 +121,8 @@ def verdict_of(programs, plan):
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=dict(os.environ, HORING_CACHE_DIR="off"))
         if not path.exists():
             sys.exit(f"check_faults.py: {script} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        if keep:
+            shutil.copy(path, keep)
         return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -198,9 +201,12 @@ def main():
     parser.add_argument("--fault", action="append", choices=FAULTS, metavar="FAULT", help="only this one")
     parser.add_argument("--halving", action="store_true", help="compare with halves of the nodes and all_reduce_perf, --runs times")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what each check measured, as its --json")
     parser.add_argument("--out", type=Path, default=Path("build/bench/check_faults.json"))
     arguments = parser.parse_args()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    if arguments.keep:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
     results = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else []
     chance = random.Random(arguments.seed)
     if arguments.halving:
@@ -208,7 +214,8 @@ def main():
     for number in range(arguments.runs):
         for fault in arguments.fault or FAULTS:
             plan = planted(fault, arguments.nodes, chance)
-            verdict = verdict_of(arguments.bin.resolve(), plan)
+            name = f"{arguments.nodes} {fault} {arguments.seed} {number}.json".replace(" ", "_")
+            verdict = verdict_of(arguments.bin.resolve(), plan, arguments.keep / name if arguments.keep else None)
             says = found(verdict)
             one = {"nodes": arguments.nodes, "fault": fault, "right": is_right(plan, verdict), "missed": sorted(map(str, plan.findings - says)),
                    "wrong": [] if is_right(plan, verdict) else sorted(map(str, says - plan.findings)) + list(map(str, verdict["uplinks"])),

@@ -166,10 +166,12 @@ std::string reportToJson(const Report& report) {
       errors.push_back({{"node", report.names[node]}, {"counter", name}, {"count", count}});
   Json samples = Json::array();
   for (const Sample& sample : report.figures.samples)
-    samples.push_back({{"from", sample.from},
+    samples.push_back({{"round", sample.round},
+                       {"from", sample.from},
                        {"to", sample.to},
                        {"bytes_per_s", sample.bytes_per_s},
                        {"latency_s", sample.latency_s},
+                       {"bytes", sample.bytes},
                        {"wrong_bytes", sample.wrong_bytes},
                        {"at_once_bytes_per_s", sample.at_once_bytes_per_s},
                        {"segments", sample.segments},
