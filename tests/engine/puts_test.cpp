@@ -110,6 +110,28 @@ TEST_F(Puts, SignalOnlyWithAnIndexThatTheirTargetCounts) {
   }
 }
 
+// A put of parts signals with its last one; a signal is never without.
+TEST_F(Puts, MayBePartsThatDoNotSignal) {
+  makeWithWindow(2);
+  const auto data = pattern(800, 1);
+  const std::vector<std::byte> first(data.begin(), data.begin() + 500), last(data.begin() + 500, data.end());
+  Transfer part = putTo(1, first, {kWindow, 0});
+  std::get<Transfer::Put>(part.kind).signal = Transfer::kNoSignal;
+  ASSERT_TRUE(rank(0).begin(std::vector{part}).ok());
+  ASSERT_TRUE(rank(1).begin(std::vector{waitFor(0, 1)}).ok());
+  pollAll();
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), window()));
+  EXPECT_EQ(rank(1).obstacle().text, "0 of 1 signals from rank 0");
+  ASSERT_TRUE(rank(0).begin(std::vector{putTo(1, last, {kWindow, 500})}).ok());
+  ASSERT_TRUE(run()) << rank(1).obstacle().text;
+  EXPECT_TRUE(std::equal(data.begin(), data.end(), window()));
+  Transfer nothing = signalTo(1);
+  std::get<Transfer::Put>(nothing.kind).signal = Transfer::kNoSignal;
+  ASSERT_TRUE(rank(0).begin(std::vector{nothing}).ok());
+  pollAll();
+  EXPECT_EQ(rank(1).status().code(), Code::kInvalidUsage);
+}
+
 TEST_F(Puts, AreNotMistakenForSignalsOfAnotherIndex) {
   makeWithWindow(2);
   const auto data = pattern(8, 1);

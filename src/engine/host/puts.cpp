@@ -75,7 +75,8 @@ bool PointToPoint::tryReceivePut(Flow& flow, const Message& message) {
   const bool is_signal = header.window == 0 && header.offset == 0 && header.bytes == 0;
   std::byte* const place = windows_.find(target, header.bytes);
   const bool is_put = message.bytes == sizeof header && (is_signal || place);
-  if (!is_put || !signals_.has(header.signal)) {
+  const bool signals = header.signal != Transfer::kNoSignal;
+  if (!is_put || (signals ? !signals_.has(header.signal) : is_signal)) {
     if (status_.ok())
       status_ = is_put ? refuseSignal(flow.peer, header.signal) : refusePut(flow.peer, target, header.bytes);
     return false;
@@ -107,6 +108,7 @@ Status PointToPoint::refuseSignal(int from, uint64_t signal) const {
 }
 
 void PointToPoint::noteSignal(int from, uint32_t signal) {
+  if (signal == Transfer::kNoSignal) return;
   signals_.arrive(from, signal);
   while (const auto served = signals_.takeServed(from, signal)) noteComplete(nullptr, *served);
 }

@@ -51,7 +51,9 @@ struct Transfer {
     std::byte* output = nullptr;
     uint64_t number = 0;  // in the inbox
   };
-  // Signals the peer when its data are there.
+  // Signals the peer when its data are there, unless its signal is kNoSignal: a put whose data are not all at hand is cut, and the last part
+  // signals.
+  static constexpr uint32_t kNoSignal = UINT32_MAX;
   struct Put {
     static constexpr Direction kDirection = Direction::kSend;
     static constexpr Meeting kMeeting = Meeting::kOneSided;
