@@ -28,12 +28,12 @@ extern "C" {
  * Signals of one rank with different indices (sigIdx) are counted separately; there are config.numRmaSig of them, by
  * default one, of index 0. All ranks ask for the same number. Context and flags are 0, whatever numRmaCtx asks for.
  *
- * Buffers and windows are in host memory.
+ * Buffers and windows are in host memory; on a cudaStream_t, localbuff may be in memory of the stream's GPU.
  *
- * Errors: horingInvalidArgument (comm NULL, a peer outside 0 .. n-1, a buffer NULL with count > 0, an unknown type, not
- * a window of comm, a put that leaves the window, a sigIdx outside 0 .. numRmaSig-1, a context or flag that is not 0), horingInvalidUsage (a
- * buffer on a GPU), and as for collectives. A put that arrives after its window was deregistered writes nothing, and
- * ends the communicator: horingInvalidUsage on the target, horingRemoteError on the other ranks. */
+ * Errors: horingInvalidArgument (comm NULL, a peer outside 0 .. n-1, a buffer NULL with count > 0, an unknown type, not a window of comm, a put that
+ * leaves the window, a sigIdx outside 0 .. numRmaSig-1, a context or flag that is not 0), horingInvalidUsage (a buffer on a GPU, except so; a stream
+ * that records a graph; a default stream of a GPU that ranks of the process share), and as for collectives. A put that arrives after its window was
+ * deregistered writes nothing, and ends the communicator: horingInvalidUsage on the target, horingRemoteError on the other ranks. */
 
 /* Memory of every rank of a communicator that the other ranks put into. */
 typedef struct horingWindow* horingWindow_t;

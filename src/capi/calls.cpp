@@ -83,13 +83,35 @@ horingStream_t unlessLegacy(horingStream_t stream) {
   return stream == kStreamLegacy ? nullptr : stream;
 }
 
+// Marks a one-sided operation on a CUDA stream, and data of a put that are copied there, and binds the communicator to the stream's GPU. On
+// other streams the host must reach the data.
+Status placeOneSided(horingComm_t comm, Command& command, horingStream_t stream, const CudaDriver& driver) {
+  std::optional<int> device;
+  if (!isOwnStream(stream)) {
+    HORING_ASSIGN(device, gpuOfStream(driver, stream));
+  }
+  std::shared_ptr<const CudaDevice> gpu;
+  if (device) {
+    HORING_ASSIGN(gpu, comm->queue->open(driver, *device));
+  }
+  for (Transfer& transfer : command.transfers()) {
+    const std::byte* const input = transfer.bytes > 0 ? transfer.input() : nullptr;
+    if (!input) continue;
+    const MemoryPlace place = driver.placeOf(input);
+    if (!gpu || (place.kind == MemoryKind::kDevice && place.device != *device))
+      HORING_TRY(checkHostReaches("localbuff", input));
+    if (gpu) HORING_TRY(gpu->checkContext(place.context, "localbuff", input));
+    transfer.on_gpu = gpu && place.kind != MemoryKind::kHost;
+  }
+  if (!gpu) return {};
+  HORING_TRY(comm->queue->bind(gpu));
+  command.on_gpu = true;
+  return comm->queue->checkOneSided(stream);
+}
+
 // Marks a command whose buffers are on a GPU, and binds the communicator to the GPU.
 Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream, const CudaDriver& driver) {
-  if (isOneSided(command)) {
-    for (const Transfer& transfer : command.transfers())
-      if (transfer.bytes > 0) HORING_TRY(checkHostReaches("localbuff", transfer.input()));
-    return {};
-  }
+  if (isOneSided(command)) return placeOneSided(comm, command, stream, driver);
   const Where where{comm->communicator->membership().rank(), isOwnStream(stream) ? nullptr : stream,
                     comm->queue->gpuOfCommands()};
   HORING_ASSIGN(const std::optional<GpuBuffers> there, gpuBuffersOf(command, driver, where));

@@ -53,6 +53,13 @@ std::shared_ptr<const CudaDevice> openGpu(int device) {
   return opened.ok() ? opened.take() : nullptr;
 }
 
+Result<std::optional<int>> gpuOfStream(const CudaDriver& driver, horingStream_t stream) {
+  if (stream == kStreamLegacy && gpuOrCurrent(processApi(), -1) < 0) return std::optional<int>();
+  HORING_TRY(driver.api().status());
+  HORING_ASSIGN(const int device, CudaDevice::ofStream(driver.api().value(), stream));
+  return std::optional(device);
+}
+
 Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const CudaDriver& driver,
                                                const Where& where) {
   const std::vector<CommandBuffer> buffers = buffersOf(command, where.rank);
@@ -80,12 +87,9 @@ Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const Cud
     return std::optional(GpuBuffers{device, std::move(found), std::move(pinned)});
   }
   if (!found.empty() || !where.foreign_stream) return std::optional<GpuBuffers>();
-  // Without a current GPU there is no default stream.
-  if (where.foreign_stream == kStreamLegacy && gpuOrCurrent(processApi(), -1) < 0)
-    return std::optional<GpuBuffers>();
-  HORING_TRY(driver.api().status());
-  HORING_ASSIGN(const int device, CudaDevice::ofStream(driver.api().value(), where.foreign_stream));
-  return std::optional(GpuBuffers{.device = device, .pinned = std::move(pinned)});
+  HORING_ASSIGN(const std::optional<int> device, gpuOfStream(driver, where.foreign_stream));
+  if (!device) return std::optional<GpuBuffers>();
+  return std::optional(GpuBuffers{.device = *device, .pinned = std::move(pinned)});
 }
 
 Status placeScalar(Call& call, const CudaDriver& driver, const CudaDevice& gpu) {

@@ -18,6 +18,9 @@ std::string gpuBus(int device = -1);
 // The same GPU; null: none.
 std::shared_ptr<const CudaDevice> openGpu(int device = -1);
 
+// The GPU of a stream that is not this library's. Nothing: the default stream where no GPU is current, so that there is none.
+Result<std::optional<int>> gpuOfStream(const CudaDriver& driver, horingStream_t stream);
+
 struct Where {
   int rank = 0;
   horingStream_t foreign_stream = nullptr;  // not a stream of this library; null: none

@@ -419,6 +419,11 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
     HORING_ASSIGN(own, findStream(stream));
   }
   if (groupIsOpen()) {
+    if (for_cuda && isOneSided(command))
+      return makeStatus(
+          Code::kInvalidUsage,
+          "a one-sided operation on a stream of CUDA is in a group, which is not served: call it "
+          "outside");
     openGroup().commands.push_back({comm, comm->generation, std::move(command), {stream}});
     return {};
   }

@@ -76,7 +76,7 @@ class CountingSource final : public MessageSource {
     return false;
   }
   std::optional<Call> take() override { return std::nullopt; }
-  bool waitsForTurn() const override { return false; }
+  Pause pause() const override { return Pause::kUntilRung; }
   bool isOwnThread() const override { return true; }
   bool wantsThread() const override { return false; }
   void finished(uint64_t) override {}

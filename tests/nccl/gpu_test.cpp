@@ -69,7 +69,7 @@ TEST(NcclGpu, WindowsAreInMemoryOfTheHost) {
     ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
     EXPECT_NCCL(ncclCommQueryProperties(comm, &properties));
     EXPECT_FALSE(properties.hostRmaSupport);
-    std::vector<float> on_host(8, -1);
+    std::vector<float> on_host(16, -1);
     const GpuVector<float> on_gpu(cuda, rank, std::vector<float>(8, 1));
     // One rank's on a GPU is enough.
     void* const mixed = rank == 0 ? static_cast<void*>(on_gpu.data()) : on_host.data();
@@ -77,16 +77,23 @@ TEST(NcclGpu, WindowsAreInMemoryOfTheHost) {
     EXPECT_NCCL(ncclCommWindowRegister(comm, mixed, 32, &window, NCCL_WIN_COLL_SYMMETRIC));
     EXPECT_EQ(window, nullptr);
     EXPECT_NCCL(ncclCommWindowDeregister(comm, window));
-    EXPECT_NCCL(ncclCommWindowRegister(comm, on_host.data(), 32, &window, NCCL_WIN_COLL_SYMMETRIC));
+    EXPECT_NCCL(ncclCommWindowRegister(comm, on_host.data(), 64, &window, NCCL_WIN_COLL_SYMMETRIC));
     ASSERT_NE(window, nullptr);
-    EXPECT_TRUE(
-        refuses(ncclPutSignal(on_gpu.data(), 8, ncclFloat, 1 - rank, window, 0, 0, 0, 0, comm, nullptr),
-                ncclInvalidUsage, "is memory of GPU"));
+    // NULL is CUDA's default stream, which orders them.
+    const GpuStream on_default = GpuStream::ofDefault(cuda);
+    ncclWaitSignalDesc_t wait = {2, 1 - rank, 0, 0};
+    EXPECT_NCCL(ncclPutSignal(on_gpu.data(), 8, ncclFloat, 1 - rank, window, 0, 0, 0, 0, comm, nullptr));
+    std::atomic<bool> gate{false};
+    on_default.waitFor(gate);
     const std::vector<float> sent(8, static_cast<float>(rank));
-    EXPECT_NCCL(ncclPutSignal(sent.data(), 8, ncclFloat, 1 - rank, window, 0, 0, 0, 0, comm, nullptr));
-    ncclWaitSignalDesc_t wait = {1, 1 - rank, 0, 0};
+    EXPECT_NCCL(ncclPutSignal(sent.data(), 8, ncclFloat, 1 - rank, window, 32, 0, 0, 0, comm, nullptr));
     EXPECT_NCCL(ncclWaitSignal(1, &wait, comm, nullptr));
-    EXPECT_EQ(on_host, std::vector<float>(8, static_cast<float>(1 - rank)));
+    EXPECT_FALSE(on_default.idle());
+    gate = true;
+    on_default.synchronize();
+    EXPECT_EQ(std::vector<float>(on_host.begin(), on_host.begin() + 8), std::vector<float>(8, 1));
+    EXPECT_EQ(std::vector<float>(on_host.begin() + 8, on_host.end()),
+              std::vector<float>(8, static_cast<float>(1 - rank)));
     EXPECT_NCCL(ncclCommWindowDeregister(comm, window));
   });
   destroyAll(comms);
@@ -218,9 +225,15 @@ TEST(NcclGpu, NoCallOnAStreamWaitsForAnotherRank) {
     EXPECT_NCCL(ncclRecv(all.data(), 1000, ncclFloat, 1, comms[0], on));
     EXPECT_NCCL(ncclReduceScatter(all.data(), data.data(), 1000, ncclFloat, ncclSum, comms[0], on));
     EXPECT_NCCL(ncclGroupEnd());
+    const GpuStream waiting(cuda, 0);
+    ncclWaitSignalDesc_t wait = {1, 1, 0, 0};
+    EXPECT_NCCL(ncclWaitSignal(1, &wait, comms[0], static_cast<cudaStream_t>(waiting.get())));
+    EXPECT_NCCL(ncclSignal(1, 0, 0, 0, comms[0], on));
     EXPECT_FALSE(stream.idle());
+    EXPECT_FALSE(waiting.idle());
     std::thread([&] { EXPECT_NCCL(ncclCommAbort(comms[0])); }).join();
     stream.synchronize();
+    waiting.synchronize();
     EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(15));
     EXPECT_NCCL(ncclCommAbort(comms[1]));
   }

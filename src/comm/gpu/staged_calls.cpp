@@ -54,6 +54,7 @@ void StagedCalls::abandon() {
   for (StagingMemory& memory : blocking_slot_) memory.leak();
   last_ = nullptr;
   bounce_buffers_.abandon();
+  one_sided_.abandon();
   if (kernel_copier_) kernel_copier_->leak();
 }
 
@@ -289,6 +290,7 @@ Status StagedCalls::driverReturned() {
 void StagedCalls::letGoAll() {
   progress_->ended.store(1, std::memory_order_release);
   progress_->done.store(next_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  one_sided_.endAll();
 }
 
 Status StagedCalls::runOnHost(const HostPart& part, const Run& run) const {

@@ -24,6 +24,7 @@
 #include "comm/gpu/bounce_buffers.h"
 #include "comm/gpu/in_place.h"
 #include "comm/gpu/kernel_copier.h"
+#include "comm/gpu/one_sided_calls.h"
 #include "comm/gpu/staged_pieces.h"
 #include "comm/gpu/staging_memory.h"
 #include "comm/gpu/stream_release.h"
@@ -69,9 +70,20 @@ class StagedCalls {
   Status run(const Command& command, const Run& run_on_host, int64_t timeout_ms,
              const std::atomic<bool>& aborted);
 
+  // Puts, signals and waits, which go beside all else.
+  OneSidedCalls& oneSided() { return one_sided_; }
+  // Whether the GPU has reached the host's part, or never will.
+  bool hasArrived(const StagedOperation& operation) const {
+    return operation.pieces.empty() || !operation.failed.ok() ||
+           hasReached(progress_->arrived, operation.first);
+  }
+  // The error for a stream that is late, with the cause.
+  Status lateStream() const;
+
   // Pinned memory. Any thread.
   uint64_t memoryBytes() const {
-    return memory_bytes_.load(std::memory_order_relaxed) + bounce_buffers_.memoryBytes();
+    return memory_bytes_.load(std::memory_order_relaxed) + bounce_buffers_.memoryBytes() +
+           one_sided_.memoryBytes();
   }
   // In a forked child, which has no GPU: drops everything.
   void abandon();
@@ -99,6 +111,7 @@ class StagedCalls {
         bounce_buffers_(device, place.ranks, copies.timeout_ms, [this] { return driverReturned(); }),
         in_place_(device, copies, bounce_buffers_),
         large_(device, copies, bounce_buffers_),
+        one_sided_(device, communicator),
         place_(place) {
     place_.copier = &large_;
   }
@@ -116,8 +129,6 @@ class StagedCalls {
   Status runOnHost(const HostPart& part, const Run& run) const;
   Status awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const;
   Status awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted);
-  // The error for a stream that is late, with the cause.
-  Status lateStream() const;
   bool hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const;
   Status carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
                         const std::atomic<bool>& aborted);
@@ -132,6 +143,7 @@ class StagedCalls {
   BounceBuffers bounce_buffers_;  // for both copiers: a flow may have messages of both
   GpuInPlace in_place_;
   GpuInPlace large_;  // for data that does not fit in a piece and that no adapter moves
+  OneSidedCalls one_sided_;
   StagedPlace place_;
   bool may_have_kernel_ = false;  // whether to try to load it; used by enqueue() only
   std::unique_ptr<KernelCopier> kernel_copier_;

@@ -37,10 +37,10 @@ class Background {
     return (tagged_ ? tagged_->transports() : 0) |
            (parts_.messages.listens() ? parts_.connector.allTransports() : 0);
   }
-  // Whether messages of this thread wait for something that nothing announces.
-  bool pausesBriefly() {
+  // How messages of this thread wait.
+  Pause pause() {
     TaggedExchange* const messages = tagged();
-    return messages && messages->pause() == Pause::kBriefly;
+    return messages ? messages->pause() : Pause::kUntilRung;
   }
   // Whether a rank with windows has messages that wait for room at their peers.
   bool waitsForRoom() const;

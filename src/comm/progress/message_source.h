@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 
+#include "engine/host/driven.h"
 #include "engine/host/transfer.h"
 
 namespace horing {
@@ -19,8 +20,8 @@ class MessageSource {
   // Costs next to nothing: whether take() may give a call.
   virtual bool mayHaveMore() = 0;
   virtual std::optional<Call> take() = 0;
-  // Whether a call waits for something that does not wake the thread.
-  virtual bool waitsForTurn() const = 0;
+  // How to wait for the turns of its calls, which may not wake the thread.
+  virtual Pause pause() const = 0;
   // Whether this is the thread that drives messages; any other leaves them alone.
   virtual bool isOwnThread() const = 0;
   // Costs next to nothing: whether the thread that drives messages has something else to do. They then go on beside that.

@@ -16,7 +16,7 @@ constexpr int64_t kLookAroundNs = 1'000'000;
 constexpr int kLongestBlockMs = 50;
 // Where something is due that no descriptor announces: a peer's file, a retry, a turn on a stream.
 constexpr int kBriefBlockMs = 2;
-// Nothing announces either that a device has copied.
+// Nothing announces either that a device has copied, or has come to an operation.
 constexpr std::chrono::microseconds kCopyNap{20};
 // What a rank does for others between its calls: rounds without puts, and how long puts may prolong it. A call that begins meanwhile waits.
 constexpr int kServiceRounds = 16;
@@ -73,14 +73,13 @@ Status Progress::drive(const Drive& drive) {
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_.idle(now_ns) == Waiter::Step::kAgain) continue;
-    const Pause pause = operation.pause();
+    const Pause pause = std::max(operation.pause(), background_.pause());
     if (pause == Pause::kForCopies) {
       std::this_thread::sleep_for(kCopyNap);
       continue;
     }
-    const bool is_brief = pause == Pause::kBriefly || background_.pausesBriefly();
-    HORING_TRY(
-        sleep(drive, std::min(is_brief ? kBriefBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));
+    const int longest_ms = pause == Pause::kBriefly ? kBriefBlockMs : kLongestBlockMs;
+    HORING_TRY(sleep(drive, std::min(longest_ms, drive.deadline.remainingMs())));
   }
 }
 

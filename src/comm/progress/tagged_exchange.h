@@ -1,5 +1,6 @@
 #pragma once
 // The messages with tags of a communicator that are under way: new calls join, and each ends by itself.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -42,8 +43,8 @@ class TaggedExchange final : public Driven {
   const LaneSteps* laneSteps() const override { return nullptr; }
   // Also while it waits for a call's turn, which no event announces.
   Pause pause() const override {
-    const bool is_brief = source_.waitsForTurn() || !parts_.connector.established(links_);
-    return is_brief ? Pause::kBriefly : Pause::kUntilRung;
+    return std::max(source_.pause(),
+                    parts_.connector.established(links_) ? Pause::kUntilRung : Pause::kBriefly);
   }
   Covers covers() const override { return Covers::kAllMessages; }
   // The program may have other messages to begin before it waits for these: ranks that wait for each other are no circle.

@@ -1,5 +1,6 @@
 #include "comm/queue/command_queue.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -67,6 +68,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
     }
     waits_ =
         queue_.nextMessage() != queue_.entries_.end() || (other != queue_.entries_.end() && !wants_thread_);
+    pause_ = !waits_ ? Pause::kUntilRung : queue_.awaitsGpu() ? Pause::kForCopies : Pause::kBriefly;
     if (has_news_.exchange(false)) {
       eventfd_t ignored = 0;
       [[maybe_unused]] const int read = ::eventfd_read(wake_.get(), &ignored);
@@ -75,7 +77,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   }
 
   bool wantsThread() const override { return wants_thread_; }
-  bool waitsForTurn() const override { return waits_; }
+  Pause pause() const override { return pause_; }
   bool isOwnThread() const override { return served_queue == &queue_; }
   void finished(uint64_t ticket) override { end(ticket, {}); }
   int wakeFd() const override { return wake_.get(); }
@@ -109,7 +111,8 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   bool wants_thread_ = false;
   // An operation waits for its turn on a stream, perhaps for an operation of another communicator, which does not notify this queue.
   bool waits_ = false;
-  bool is_inside_ = false;  // under the queue's mutex
+  Pause pause_ = Pause::kUntilRung;  // while it waits
+  bool is_inside_ = false;           // under the queue's mutex
   uint64_t last_ticket_ = 0;
   std::map<uint64_t, Entries::iterator> under_way_;  // by ticket
 };
@@ -195,11 +198,12 @@ Status CommandQueue::carryOutStaged(const Command& command) {
 }
 
 // A rank that could not take part tells the others.
-Status CommandQueue::carryOutStaged(const StagedOperation& operation) {
-  const Deadline deadline = Deadline::after(clock_, communicator_.timeoutMs());
+Status CommandQueue::carryOutStaged(const Entry& entry) {
+  const Deadline deadline =
+      entry.arrival ? *entry.arrival : Deadline::after(clock_, communicator_.timeoutMs());
   Status status = withoutExceptions([&] {
     return staged_->carryOut(
-        operation, [this](const Command& staged) { return carryOutOnHost(staged); }, deadline,
+        *entry.staged, [this](const Command& staged) { return carryOutOnHost(staged); }, deadline,
         turns_abandoned_);
   });
   return status.ok() ? status : communicator_.breakOff(status);
@@ -275,20 +279,30 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
     lock.unlock();
     return command.taken == Taken::kSome ? communicator_.breakOff(started) : started;
   }
-  if (goesBeside(command) && !tagged_calls_) {
-    auto calls = std::make_unique<TaggedCalls>(*this);
-    HORING_TRY(calls->status());
-    tagged_calls_ = std::move(calls);
-    communicator_.messages().setSource(*tagged_calls_);
-  }
+  if (goesBeside(command)) HORING_TRY(takeMessages());
   entries_.push_back({std::move(command), std::move(turns), {}});
   // Last: if memory ran out after taking a turn, the turn would block the stream for ever.
   Stream::enter(entries_.back().turns);
+  noteNewEntry();
+  return {};
+}
+
+// Under mutex_, before the first messages.
+Status CommandQueue::takeMessages() {
+  if (tagged_calls_) return {};
+  auto calls = std::make_unique<TaggedCalls>(*this);
+  HORING_TRY(calls->status());
+  tagged_calls_ = std::move(calls);
+  communicator_.messages().setSource(*tagged_calls_);
+  return {};
+}
+
+// Under mutex_.
+void CommandQueue::noteNewEntry() {
   changed_.notify_all();
   if (tagged_calls_) tagged_calls_->notify();
   has_message_ = tagged_calls_ != nullptr;
   wakeAwaiting();
-  return {};
 }
 
 // Under mutex_.
@@ -298,6 +312,7 @@ void CommandQueue::wakeAwaiting() {
 }
 
 Status CommandQueue::submit(Command command, CudaStream stream) {
+  if (isOneSided(command)) return enqueueOneSided(command, stream).status();
   HORING_ASSIGN(const bool taken, enqueue(command, {&stream, 1}));
   HORING_TRY(settle());
   return taken ? Status() : enqueueStaged(std::move(command), {&stream, 1});
@@ -348,6 +363,28 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
   changed_.notify_all();
   if (tagged_calls_) tagged_calls_->notify();
   return failed;
+}
+
+Result<StreamMark> CommandQueue::enqueueOneSided(const Command& command, CudaStream stream,
+                                                 const std::optional<StreamMark>& behind) {
+  HORING_TRY(asyncError());
+  {
+    const std::lock_guard lock(mutex_);
+    HORING_TRY(startThread());
+    HORING_TRY(takeMessages());
+  }
+  const auto add = [this](OneSidedPart&& part) -> Status {
+    std::list<Entry> entry(1);
+    entry.front().command = std::move(part.command);
+    entry.front().mark = part.mark;
+    const std::lock_guard lock(mutex_);
+    entries_.splice(entries_.end(), entry);
+    noteNewEntry();
+    return {};
+  };
+  Result<StreamMark> enqueued = staged_->oneSided().enqueue(command, stream, behind, add);
+  // The other ranks depend on it.
+  return enqueued.ok() ? std::move(enqueued) : communicator_.breakOff(enqueued.status());
 }
 
 Result<bool> CommandQueue::enqueueBlocking(Command& command) {
@@ -425,20 +462,20 @@ void CommandQueue::serve() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return stop_ || !entries_.empty(); });
     if (entries_.empty()) return;
-    // Both iterators stay valid while entries are appended.
-    const auto other = nextOther(), message = nextMessage();
+    // Stays valid while entries are appended.
+    const auto other = nextOther();
     const bool has_other = other != entries_.end();
-    const bool has_messages = (tagged_calls_ && tagged_calls_->hasUnderWay()) || message != entries_.end();
+    const bool has_messages_under_way = tagged_calls_ && tagged_calls_->hasUnderWay();
     if (has_other && isTurnOf(*other)) {
       lock.unlock();
       serveOther(other);
-    } else if (!has_messages) {
-      awaitTurnOf(*other, lock);
-    } else if (tagged_calls_->hasUnderWay() || nextMessageWhoseTurnItIs() != entries_.end()) {
+    } else if (has_messages_under_way || nextMessageWhoseTurnItIs() != entries_.end()) {
       lock.unlock();
       tagged_calls_->drive();
+    } else if (nextMessage() != entries_.end() || other->staged) {
+      awaitStreams(lock);
     } else {
-      changed_.wait_for(lock, kTurnNap);  // operations of other communicators do not notify this queue
+      awaitTurnOf(*other, lock);
     }
   }
 }
@@ -446,7 +483,7 @@ void CommandQueue::serve() {
 void CommandQueue::serveOther(Entries::iterator entry) {
   if (entry->staged) {
     // The error sticks to the communicator, since a CUDA stream cannot report it.
-    [[maybe_unused]] const Status status = carryOutStaged(*entry->staged);
+    [[maybe_unused]] const Status status = carryOutStaged(*entry);
     const std::lock_guard lock(mutex_);
     entries_.erase(entry);
     changed_.notify_all();
@@ -467,6 +504,41 @@ void CommandQueue::awaitTurnOf(const Entry& entry, std::unique_lock<std::mutex>&
   awaited_ = nullptr;
 }
 
+// Naps, since neither streams of CUDA nor operations of other communicators notify this queue. A stream of CUDA has to come to an operation in
+// time once none is before it.
+void CommandQueue::awaitStreams(std::unique_lock<std::mutex>& lock) {
+  const auto first = entries_.begin();
+  if ((first->staged || first->mark) && isLate(*first)) {
+    lock.unlock();
+    if (first->staged) return serveOther(first);
+    stream_was_late_ = true;
+    return finish(first, communicator_.breakOff(staged_->lateStream()));
+  }
+  if (!awaitsGpu()) {
+    changed_.wait_for(lock, kTurnNap);
+  } else if (clock_.nowNs() - waits_since_ns_ < kGpuYieldNs) {
+    lock.unlock();
+    ::sched_yield();
+    lock.lock();
+  } else {
+    changed_.wait_for(lock, kGpuNap);
+  }
+}
+
+bool CommandQueue::isLate(Entry& first) {
+  if (!first.arrival) {
+    first.arrival = Deadline::after(clock_, communicator_.timeoutMs());
+    waits_since_ns_ = clock_.nowNs();
+  }
+  return first.arrival->passed() || (first.mark && stream_was_late_);
+}
+
+bool CommandQueue::awaitsGpu() const {
+  return std::any_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
+    return (entry.staged || entry.mark) && entry.ticket == 0 && !isTurnOf(entry);
+  });
+}
+
 // Under mutex_.
 CommandQueue::Entries::iterator CommandQueue::nextMessage() {
   return std::find_if(entries_.begin(), entries_.end(),
@@ -485,6 +557,8 @@ CommandQueue::Entries::iterator CommandQueue::nextOther() {
 }
 
 bool CommandQueue::isTurnOf(const Entry& entry) const {
+  if (entry.staged) return turns_abandoned_ || staged_->hasArrived(*entry.staged);
+  if (entry.mark) return turns_abandoned_ || staged_->oneSided().hasArrived(*entry.mark);
   return turns_abandoned_ || std::all_of(entry.turns.begin(), entry.turns.end(), [](const StreamTurn& each) {
            return each.stream->isTurn(each.turn);
          });
@@ -497,6 +571,7 @@ void CommandQueue::finish(Entries::iterator entry, const Status& status) {
     const std::lock_guard lock(mutex_);
     turns = std::exchange(entry->turns, {});  // the streams may be destroyed once their turns are finished
   }
+  if (entry->mark) staged_->oneSided().end(*entry->mark);
   // Before the queue is seen to be empty: after drain() the streams are idle.
   Stream::DueCallbacks due;
   for (const StreamTurn& each : turns) each.stream->finish(each.turn, status, due);

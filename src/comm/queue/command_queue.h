@@ -65,6 +65,11 @@ class CommandQueue {
   Status enqueueStaged(Command command, std::span<const CudaStream> streams);
   // A command of a group that is complete when settle() returns. False: the rest must be submitted to a stream instead.
   Result<bool> enqueueBlocking(Command& command);
+  // A one-sided operation on a CUDA stream, after checkOneSided(), which does not block; later errors stick to the communicator. It begins
+  // behind the end of `behind`, too. Returns its mark.
+  Status checkOneSided(CudaStream stream) { return staged_->oneSided().check(stream); }
+  Result<StreamMark> enqueueOneSided(const Command& command, CudaStream stream,
+                                     const std::optional<StreamMark>& behind = std::nullopt);
   // The sticky error of the communicator; checks for news from other ranks and from kernels. Any thread.
   Status asyncError();
   // The GPU of that number, for bind(). kInvalidUsage: the queue is bound to another GPU.
@@ -96,7 +101,10 @@ class CommandQueue {
     Command command;
     std::vector<StreamTurn> turns;          // empty when finished, and for CUDA streams
     std::optional<StagedOperation> staged;  // for CUDA streams, instead of `command`
-    uint64_t ticket = 0;                    // of messages with tags in flight
+    std::optional<StreamMark> mark{};       // for CUDA streams, with a one-sided `command`
+    // For CUDA streams, once no other entry is before this one: until when they have to have come there.
+    std::optional<Deadline> arrival{};
+    uint64_t ticket = 0;  // of messages with tags in flight
 
     // Whether it has only messages that progress beside other operations.
     bool isMessage() const { return !staged && goesBeside(command); }
@@ -109,9 +117,11 @@ class CommandQueue {
   Status carryOutStaged(const Command& command);
   Status tryToEnqueueStaged(Command command, std::span<const CudaStream> streams);
   Status carryOutOnHost(const Command& command);
-  Status carryOutStaged(const StagedOperation& operation);
+  Status carryOutStaged(const Entry& entry);
   // Under mutex_.
   Status startThread();
+  Status takeMessages();
+  void noteNewEntry();
   // Waits until `condition` holds, or turns are abandoned. False: the timeout of a call has passed.
   template <typename Condition>
   bool await(std::unique_lock<std::mutex>& lock, Condition condition);
@@ -119,12 +129,16 @@ class CommandQueue {
   void serve();
   void serveOther(Entries::iterator entry);
   void awaitTurnOf(const Entry& entry, std::unique_lock<std::mutex>& lock);
+  void awaitStreams(std::unique_lock<std::mutex>& lock);
+  bool isLate(Entry& first);
   void wakeAwaiting();
   // The first entry of messages with tags that is not in flight; the first entry of any other operation.
   Entries::iterator nextMessage();
   Entries::iterator nextMessageWhoseTurnItIs();
   Entries::iterator nextOther();
   bool isTurnOf(const Entry& entry) const;
+  // Whether a CUDA stream has not come to an entry yet.
+  bool awaitsGpu() const;
   void finish(Entries::iterator entry, const Status& status);
   bool hasMessagesUnderWay();
 
@@ -145,6 +159,8 @@ class CommandQueue {
   ServiceThread thread_;                       // from the first submit() on
   std::atomic<bool> has_thread_{false};        // spares run() the lock where nothing was ever submitted
   std::atomic<bool> turns_abandoned_{false};
+  bool stream_was_late_ = false;  // of a mark; used by the thread only, like the next
+  int64_t waits_since_ns_ = 0;    // for a CUDA stream
 };
 
 }  // namespace horing

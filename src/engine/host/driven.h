@@ -14,11 +14,11 @@ namespace horing {
 // Chunks and messages of at least this size are sent from lent memory (transport/lent_memory.h) without a copy.
 inline constexpr size_t kInPlaceBytes = 65536;
 
-// How to wait for the next event.
+// How to wait for the next event; a later one is a shorter wait.
 enum class Pause : uint8_t {
   kUntilRung,  // a peer rings
   kBriefly,    // nothing rings
-  kForCopies,  // of a device, which take microseconds; nothing rings, and they have deadlines of their own
+  kForCopies,  // or other work of a device, of microseconds; nothing rings, and they have deadlines of their own
 };
 
 // The messages with tags, puts and signals of the communicator that poll() moves; the progress loop moves the others.

@@ -1,0 +1,111 @@
+#include "comm/gpu/one_sided_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/no_memory.h"
+
+namespace horing {
+
+OneSidedCalls::~OneSidedCalls() {
+  if (!marks_.settle()) abandon();
+}
+
+void OneSidedCalls::abandon() {
+  marks_.abandon();
+  for (Buffer& buffer : buffers_) {
+    if (buffer.memory) buffer.memory->leak();
+    buffer.memory.reset();
+  }
+}
+
+Status OneSidedCalls::check(CudaStream stream) {
+  HORING_TRY(device_->checkStream(stream));
+  HORING_ASSIGN(const uint64_t graph, device_->recordedGraph(stream));
+  if (graph != 0)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "stream %p records a graph: puts, signals and waits cannot be part of one; launch them outside",
+        stream);
+  return default_streams_.enter(stream);
+}
+
+Status OneSidedCalls::comeBehind(const std::optional<StreamMark>& mark, CudaStream stream) {
+  return mark && !marks_.hasEnded(*mark) ? marks_.comeBehind(*mark, stream) : Status();
+}
+
+Result<StreamMark> OneSidedCalls::enqueue(const Command& command, CudaStream stream,
+                                          const std::optional<StreamMark>& behind, const Add& add) {
+  const CudaDevice::Current current(*device_);
+  Result<StreamMark> last = Status(noMemory());
+  const Status enqueued = withoutExceptions([&]() -> Status {
+    HORING_TRY(comeBehind(behind, stream));
+    last = enqueueAll(command.transfers(), stream, add);
+    return last.status();
+  });
+  if (enqueued.ok()) return last;
+  marks_.distrust();
+  return enqueued;
+}
+
+Result<StreamMark> OneSidedCalls::enqueueAll(std::span<const Transfer> transfers, CudaStream stream,
+                                             const Add& add) {
+  if (transfers.front().on_gpu) return enqueueParts(transfers.front(), stream, add);
+  HORING_ASSIGN(const StreamMark mark,
+                enqueuePart(Command(ExchangeCommand{{transfers.begin(), transfers.end()}}), stream, add));
+  HORING_TRY(marks_.awaitEnd(mark, stream));
+  return mark;
+}
+
+Result<StreamMark> OneSidedCalls::enqueuePart(Command part, CudaStream stream, const Add& add) {
+  HORING_ASSIGN(const StreamMark mark, marks_.take());
+  const Status added = withoutExceptions([&]() -> Status {
+    HORING_TRY(marks_.tell(mark, stream));
+    return add({std::move(part), mark});
+  });
+  if (added.ok()) return mark;
+  marks_.end(mark);
+  return added;
+}
+
+// Two parts at a time: each waits for the one that used its buffer before.
+Result<StreamMark> OneSidedCalls::enqueueParts(const Transfer& put, CudaStream stream, const Add& add) {
+  std::optional<StreamMark> last, before_last;
+  for (size_t at = 0; at < put.bytes; at += kPartBytes) {
+    Transfer part = put;
+    part.on_gpu = false;
+    part.bytes = std::min(kPartBytes, put.bytes - at);
+    auto& [input, target, signal] = std::get<Transfer::Put>(part.kind);
+    input += at;
+    target.offset += at;
+    if (at + part.bytes < put.bytes) signal = Transfer::kNoSignal;
+    before_last = std::exchange(last, std::nullopt);
+    HORING_ASSIGN(last, enqueueCopied(part, stream, add));
+  }
+  HORING_TRY(comeBehind(before_last, stream));
+  HORING_TRY(marks_.awaitEnd(*last, stream));
+  return *last;
+}
+
+Result<StreamMark> OneSidedCalls::enqueueCopied(const Transfer& part, CudaStream stream, const Add& add) {
+  Buffer& buffer = buffers_[next_buffer_];
+  next_buffer_ = (next_buffer_ + 1) % buffers_.size();
+  if (!buffer.memory) {
+    HORING_ASSIGN(StagingMemory memory, StagingMemory::allocate(device_, communicator_, kPartBytes));
+    buffer.memory.emplace(std::move(memory));
+    buffer_bytes_.fetch_add(kPartBytes, std::memory_order_relaxed);
+  }
+  HORING_TRY(comeBehind(buffer.user, stream));
+  const CudaApi& api = device_->api();
+  Transfer copied = part;
+  auto& input = std::get<Transfer::Put>(copied.kind).input;
+  std::byte* const pinned = buffer.memory->data();
+  HORING_TRY(api.check(api.copy(cudaAddress(pinned), cudaAddress(input), part.bytes, stream),
+                       "copying between GPU and host"));
+  input = pinned;
+  HORING_ASSIGN(const StreamMark mark, enqueuePart(Command(ExchangeCommand{{copied}}), stream, add));
+  buffer.user = mark;
+  return mark;
+}
+
+}  // namespace horing

@@ -1,0 +1,89 @@
+#pragma once
+// Puts, signals and waits on CUDA streams. Each is a mark in its stream (comm/gpu/stream_marks.h): when the stream has come there, the host
+// carries the operation out, beside all others, and the stream goes on when it is complete.
+//
+// Data in memory that only a GPU can access are copied on the stream into pinned memory, in two buffers that all streams use in turn. A put
+// that is larger than one becomes a put of each part; the last one signals.
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "comm/calls/command.h"
+#include "comm/communicator.h"
+#include "comm/gpu/default_streams.h"
+#include "comm/gpu/staging_memory.h"
+#include "comm/gpu/stream_marks.h"
+
+namespace horing {
+
+// What the host carries out when the stream has come to the mark; then it ends the mark.
+struct OneSidedPart {
+  Command command;  // on host memory
+  StreamMark mark;
+};
+
+// For one communicator and GPU. A resource; enqueue() from one thread.
+class OneSidedCalls {
+ public:
+  // Takes a part over. May fail, also by an exception, and then has not.
+  using Add = std::function<Status(OneSidedPart&&)>;
+  static constexpr size_t kPartBytes = 4 << 20;
+
+  // The communicator must outlive it.
+  OneSidedCalls(std::shared_ptr<const CudaDevice> device, Communicator& communicator)
+      : communicator_(communicator),
+        device_(std::move(device)),
+        marks_(device_),
+        default_streams_(communicator.membership().id(), communicator.membership().rank(),
+                         device_->number()) {}
+  // Lets waiting streams go on, and waits a second for them to be done with the pinned memory, which otherwise is never freed.
+  ~OneSidedCalls();
+  OneSidedCalls(const OneSidedCalls&) = delete;
+  OneSidedCalls& operator=(const OneSidedCalls&) = delete;
+
+  // kInvalidUsage: the stream is not one of this GPU, records a graph, or cannot serve this rank (DefaultStreams).
+  Status check(CudaStream stream);
+  // Enqueues the GPU's part of the command, whose transfers name the memory that only a GPU can access. `behind`: the end of that mark, which
+  // may be on another stream. Returns the last mark. After an error earlier parts may have been taken over, and the other ranks wait for the
+  // rest.
+  Result<StreamMark> enqueue(const Command& command, CudaStream stream,
+                             const std::optional<StreamMark>& behind, const Add& add);
+
+  bool hasArrived(const StreamMark& mark) const { return marks_.hasArrived(mark); }
+  // Lets the stream go on; once for each part.
+  void end(const StreamMark& mark) noexcept { marks_.end(mark); }
+  // Lets all streams go on. Any thread.
+  void endAll() const noexcept { marks_.endAll(); }
+  // Pinned memory. Any thread.
+  uint64_t memoryBytes() const {
+    return marks_.memoryBytes() + buffer_bytes_.load(std::memory_order_relaxed);
+  }
+  // Never frees the pinned memory: a GPU may still use it, or, in a forked child, there is none.
+  void abandon();
+
+ private:
+  struct Buffer {
+    std::optional<StagingMemory> memory{};
+    std::optional<StreamMark> user{};  // the last one
+  };
+  Result<StreamMark> enqueueAll(std::span<const Transfer> transfers, CudaStream stream, const Add& add);
+  Result<StreamMark> enqueuePart(Command part, CudaStream stream, const Add& add);
+  Result<StreamMark> enqueueParts(const Transfer& put, CudaStream stream, const Add& add);
+  Result<StreamMark> enqueueCopied(const Transfer& part, CudaStream stream, const Add& add);
+  Status comeBehind(const std::optional<StreamMark>& mark, CudaStream stream);
+
+  Communicator& communicator_;
+  const std::shared_ptr<const CudaDevice> device_;
+  std::array<Buffer, 2> buffers_;
+  size_t next_buffer_ = 0;
+  std::atomic<uint64_t> buffer_bytes_{0};
+  StreamMarks marks_;
+  DefaultStreams default_streams_;
+};
+
+}  // namespace horing

@@ -1,0 +1,135 @@
+#include "comm/gpu/stream_marks.h"
+
+#include <atomic>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "comm/gpu/bounce_buffers.h"
+
+namespace horing {
+
+struct alignas(64) StreamMark::Words {
+  std::atomic<uint32_t> arrived;  // the last mark that the stream has come to; written by the GPU
+  std::atomic<uint32_t> left;     // the last one that it is past; written by the GPU
+  std::atomic<uint32_t> ended;    // the last one that has ended; written by the host
+  uint32_t awaited;  // the last one for whose end a wait was enqueued; the host's own, under the mutex
+};
+
+namespace {
+
+// From cuda.h: compares by signed difference, so numbers may wrap around.
+constexpr unsigned int kWaitUntilAtLeast = 0;
+
+bool hasReached(const std::atomic<uint32_t>& word, uint32_t number) {
+  // acquire: pairs with the GPU's write after its copies.
+  return static_cast<int32_t>(word.load(std::memory_order_acquire) - number) >= 0;
+}
+
+}  // namespace
+
+bool StreamMarks::settle() const {
+  endAll();
+  if (is_distrusted_) return false;
+  const SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, kLastCopiesMs);
+  bool all_past = true;
+  forAll([&](const StreamMark::Words& words) {
+    const auto is_past = [&words] { return hasReached(words.left, words.awaited); };
+    while (!is_past() && !deadline.passed()) std::this_thread::sleep_for(kGpuNap);
+    all_past &= is_past();
+  });
+  return all_past;
+}
+
+void StreamMarks::abandon() {
+  for (PinnedMemory& page : pages_) page.leak();
+  pages_.clear();
+  free_.clear();
+}
+
+template <typename Visit>
+void StreamMarks::forAll(const Visit& visit) const {
+  for (const PinnedMemory& page : pages_)
+    for (size_t at = 0; at < kPageBytes; at += sizeof(StreamMark::Words))
+      visit(*reinterpret_cast<StreamMark::Words*>(page.data() + at));
+}
+
+Status StreamMarks::addPage() {
+  HORING_ASSIGN(PinnedMemory page, PinnedMemory::allocate(device_, kPageBytes));
+  pages_.reserve(pages_.size() + 1);
+  free_.reserve((pages_.size() + 1) * (kPageBytes / sizeof(StreamMark::Words)));
+  for (size_t at = 0; at < kPageBytes; at += sizeof(StreamMark::Words)) {
+    StreamMark mark;
+    mark.words_ = new (page.data() + at) StreamMark::Words{};
+    mark.address_ = page.address() + at;
+    free_.push_back(mark);
+  }
+  pages_.push_back(std::move(page));
+  return {};
+}
+
+Result<StreamMark> StreamMarks::take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) HORING_TRY(addPage());
+  StreamMark mark = free_.back();
+  free_.pop_back();
+  mark.number_ = ++last_;
+  StreamMark::Words& words = *mark.words_;
+  // Also where the words were last used very many numbers ago.
+  for (std::atomic<uint32_t>* const word : {&words.arrived, &words.ended})
+    word->store(mark.number_ - 1, std::memory_order_relaxed);
+  return mark;
+}
+
+Status StreamMarks::tell(const StreamMark& mark, CudaStream stream) {
+  const CudaApi& api = device_->api();
+  const CudaAddress at = mark.address_ + offsetof(StreamMark::Words, arrived);
+  return api.check(api.stream_write_value(stream, at, mark.number_, 0), "letting a stream tell the host");
+}
+
+Status StreamMarks::comeBehind(const StreamMark& mark, CudaStream stream) {
+  const CudaApi& api = device_->api();
+  const CudaAddress at = mark.address_ + offsetof(StreamMark::Words, ended);
+  return api.check(api.stream_wait_value(stream, at, mark.number_, kWaitUntilAtLeast),
+                   "letting a stream wait for the host");
+}
+
+Status StreamMarks::awaitEnd(const StreamMark& mark, CudaStream stream) {
+  HORING_TRY(comeBehind(mark, stream));
+  {
+    const std::lock_guard lock(mutex_);
+    mark.words_->awaited = mark.number_;
+  }
+  const CudaApi& api = device_->api();
+  const CudaAddress at = mark.address_ + offsetof(StreamMark::Words, left);
+  return api.check(api.stream_write_value(stream, at, mark.number_, 0), "letting a stream tell the host");
+}
+
+bool StreamMarks::hasArrived(const StreamMark& mark) const {
+  return hasReached(mark.words_->arrived, mark.number_);
+}
+
+bool StreamMarks::hasEnded(const StreamMark& mark) const {
+  return hasReached(mark.words_->ended, mark.number_);
+}
+
+void StreamMarks::end(const StreamMark& mark) noexcept {
+  const std::lock_guard lock(mutex_);
+  // release: pairs with the GPU's wait, after which the caller's memory may be used again.
+  mark.words_->ended.store(mark.number_, std::memory_order_release);
+  free_.push_back(mark);  // has room: see addPage()
+}
+
+void StreamMarks::endAll() const noexcept {
+  const std::lock_guard lock(mutex_);
+  forAll([&](StreamMark::Words& words) { words.ended.store(last_, std::memory_order_release); });
+}
+
+uint64_t StreamMarks::memoryBytes() const {
+  const std::lock_guard lock(mutex_);
+  return pages_.size() * kPageBytes;
+}
+
+}  // namespace horing

@@ -1,0 +1,74 @@
+#pragma once
+// Places in CUDA streams at which a stream tells the host that it has come there, and then waits for the host. Each place is alone: places
+// on different streams wait for each other in no way, unlike pieces of staged operations (comm/gpu/staged_calls.h).
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "cuda/device.h"
+
+namespace horing {
+
+// A place in a stream. A value.
+class StreamMark {
+ private:
+  friend class StreamMarks;
+  // In pinned memory; none of them ever goes back, but for wrapping around.
+  struct Words;
+  Words* words_ = nullptr;
+  CudaAddress address_ = 0;
+  uint32_t number_ = 0;
+};
+
+// For one communicator and GPU. A resource; any thread. Streams are used by one thread, which has the GPU's context.
+class StreamMarks {
+ public:
+  // settle() or abandon() must be the last call.
+  explicit StreamMarks(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  StreamMarks(const StreamMarks&) = delete;
+  StreamMarks& operator=(const StreamMarks&) = delete;
+
+  // A new mark, which end() must follow. Error: no pinned memory.
+  Result<StreamMark> take();
+  // Enqueues that the stream has come there. Error: the driver's, as below.
+  Status tell(const StreamMark& mark, CudaStream stream);
+  // Enqueues a wait for end(), once for each mark, on the stream of tell().
+  Status awaitEnd(const StreamMark& mark, CudaStream stream);
+  // Enqueues the same in front of the next mark of a stream.
+  Status comeBehind(const StreamMark& mark, CudaStream stream);
+  bool hasArrived(const StreamMark& mark) const;
+  // Whether the mark, or a later one in its place, has ended.
+  bool hasEnded(const StreamMark& mark) const;
+  // Lets the stream go on; once for each mark.
+  void end(const StreamMark& mark) noexcept;
+  // Lets all streams go on whose marks were taken so far.
+  void endAll() const noexcept;
+
+  // Lets all streams go on, and waits a second for them to be past their marks. False: they may still come there, or nobody knows.
+  bool settle() const;
+  // After an error, the driver's or another: a stream may wait for a mark, and never tell that it is past it.
+  void distrust() { is_distrusted_ = true; }
+  // Pinned memory.
+  uint64_t memoryBytes() const;
+  // Never frees the memory.
+  void abandon();
+
+ private:
+  static constexpr size_t kPageBytes = 4096;
+  Status addPage();
+  template <typename Visit>
+  void forAll(const Visit& visit) const;
+
+  const std::shared_ptr<const CudaDevice> device_;
+  mutable std::mutex mutex_;
+  std::vector<PinnedMemory> pages_;
+  std::vector<StreamMark> free_;
+  uint32_t last_ = 0;  // number
+  std::atomic<bool> is_distrusted_{false};
+};
+
+}  // namespace horing
