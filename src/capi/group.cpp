@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread_object.h"
+#include "capi/group_calls.h"
 #include "capi/on_threads.h"
 #include "capi/streams.h"
 #include "comm/tuning/estimate.h"
@@ -17,13 +18,6 @@ namespace horing {
 namespace {
 
 constexpr unsigned int kSimInfoMagic = horingSimInfo_t HORING_SIM_INFO_INITIALIZER.magic;
-
-struct Pending {
-  horingComm_t comm;
-  uint64_t generation;  // of the handle
-  Command command;
-  std::vector<horingStream_t> streams;  // several only for an exchange
-};
 
 struct Init {
   std::function<Status()> make;
@@ -47,103 +41,6 @@ struct Group {
 // Thread-local, since the API has no object for a group.
 Group& openGroup() {
   return ThreadObject<Group>::get();
-}
-
-// Whether the command uses streams that are not the library's: CUDA streams.
-bool isForCuda(const Command& command, horingStream_t stream) {
-  return command.on_gpu && !isOwnStream(stream);
-}
-bool isForCuda(const Pending& pending) {
-  return isForCuda(pending.command, pending.streams.front());
-}
-// Whether the command has no stream and must be complete on return.
-bool isBlocking(const Pending& pending) {
-  return pending.streams.size() == 1 && !pending.streams.front();
-}
-
-// Adds the transfers of one command to another of the same communicator.
-void append(Pending& to, const Pending& added) {
-  auto& transfers = std::get<ExchangeCommand>(to.command.work).transfers;
-  const auto more = added.command.transfers();
-  transfers.insert(transfers.end(), more.begin(), more.end());
-  auto& pinned = to.command.pinned;
-  pinned.insert(pinned.end(), added.command.pinned.begin(), added.command.pinned.end());
-  // A driver can copy host memory, too.
-  to.command.on_gpu |= added.command.on_gpu;
-  const horingStream_t stream = added.streams.front();
-  if (std::find(to.streams.begin(), to.streams.end(), stream) == to.streams.end())
-    to.streams.push_back(stream);
-}
-
-// One-sided operations of a communicator keep their order: puts and signals without a wait between them become one exchange, as do waits.
-// What precedes the first wait needs no other call of this group, and comes where it was called; the first wait and what follows come last,
-// since another rank may signal after it has met the rest of this group.
-class OneSidedOperations {
- public:
-  void add(Pending pending, std::vector<Pending>& commands) {
-    const auto isOfComm = [&](const Pending& other) { return other.comm == pending.comm; };
-    const bool waits = waitsForSignals(pending);
-    const bool is_last = waits || std::any_of(last_.begin(), last_.end(), isOfComm);
-    std::vector<Pending>& place = is_last ? last_ : commands;
-    const auto before = std::find_if(place.rbegin(), place.rend(), isOfComm);
-    const bool joins =
-        before != place.rend() && isOneSided(before->command) && waitsForSignals(*before) == waits;
-    if (joins) return append(*before, pending);
-    place.push_back(std::move(pending));
-  }
-  std::vector<Pending>& last() { return last_; }
-
- private:
-  static bool waitsForSignals(const Pending& pending) {
-    return std::holds_alternative<Transfer::SignalWait>(pending.command.transfers().front().kind);
-  }
-  std::vector<Pending> last_;
-};
-
-// The sends and receives of one communicator become one exchange, on all their streams, so that all progress at once. On every rank it
-// comes after the communicator's collectives; the exchange of messages with tags, which have separate links, comes last of these.
-Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
-  std::vector<Pending> merged, exchanges;
-  OneSidedOperations one_sided;
-  for (Pending& pending : commands) {
-    if (isOneSided(pending.command)) {
-      one_sided.add(std::move(pending), merged);
-      continue;
-    }
-    if (!pending.command.isExchange()) {
-      merged.push_back(std::move(pending));
-      continue;
-    }
-    const auto same = std::find_if(exchanges.begin(), exchanges.end(), [&](const Pending& other) {
-      return other.comm == pending.comm && goesBeside(other.command) == goesBeside(pending.command);
-    });
-    if (same == exchanges.end()) {
-      exchanges.push_back(std::move(pending));
-      continue;
-    }
-    if (isForCuda(*same) != isForCuda(pending))
-      return makeStatus(
-          Code::kInvalidUsage,
-          "a group has sends or receives of one communicator on a stream of CUDA and others on none, "
-          "or on one of horingStreamCreate: they go together, so issue all on streams of one kind");
-    append(*same, pending);
-  }
-  std::stable_partition(exchanges.begin(), exchanges.end(),
-                        [](const Pending& pending) { return !goesBeside(pending.command); });
-  std::move(exchanges.begin(), exchanges.end(), std::back_inserter(merged));
-  std::move(one_sided.last().begin(), one_sided.last().end(), std::back_inserter(merged));
-  return merged;
-}
-
-// Processes agree on kernels, and launch them, for one communicator at a time: sorts communicators into the same order on every rank,
-// whatever the order of the calls. Operations of one communicator keep their order.
-void orderLaunches(std::vector<Pending>& commands) {
-  if (std::none_of(commands.begin(), commands.end(),
-                   [](const Pending& pending) { return pending.command.on_gpu; }))
-    return;
-  std::stable_sort(commands.begin(), commands.end(), [](const Pending& one, const Pending& other) {
-    return one.comm->communicator->membership().id() < other.comm->communicator->membership().id();
-  });
 }
 
 // Refuses a group in which the first of two launches would wait for the second.
@@ -273,6 +170,7 @@ std::vector<std::vector<Pending*>> inRounds(std::vector<Pending>& commands) {
 // If one rank's queue is full, another rank's calls in this group may be needed to drain it: so waits only if all queues are full, when
 // their operations can progress.
 Status awaitRoom(const std::vector<Pending>& commands) {
+  if (commands.empty()) return {};
   const bool are_all_full = std::all_of(commands.begin(), commands.end(),
                                         [](const Pending& pending) { return pending.comm->queue->isFull(); });
   return are_all_full ? commands.front().comm->queue->awaitRoom() : Status();
@@ -280,12 +178,13 @@ Status awaitRoom(const std::vector<Pending>& commands) {
 
 // A kernel launch may wait on the host for other ranks, and is ordered after work that is on its streams by then: so commands for hosts are
 // enqueued last. Otherwise they could deadlock with hosts whose part is ordered after those kernels on other ranks.
-Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
+Status submitAll(std::vector<Pending> commands, OneSidedOnCuda one_sided, std::list<HandleUse> uses) {
   BlockingStreams blocking;
   std::vector<Pending*> staged;
   Status submitted;
   HORING_TRY(awaitRoom(commands));
   try {
+    submitted = one_sided.enqueueEarly();
     for (const std::vector<Pending*>& round : inRounds(commands)) {
       if (submitted.ok()) submitted = meetRanks(round);
       for (Pending* const pending : round)
@@ -302,6 +201,7 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
     for (const Pending& pending : commands) note((pending.comm->queue.get()->*step)());
   for (Pending* const pending : staged)
     note(pending->comm->queue->enqueueStaged(std::move(pending->command), pending->streams));
+  if (submitted.ok()) note(withoutExceptions([&] { return one_sided.enqueueLate(); }));
   // While only waiting, handles may be ended.
   uses.clear();
   Status carried_out = blocking.synchronize();
@@ -320,13 +220,20 @@ Status launchAll(std::vector<Pending> commands) {
                         "a communicator was ended in a group that holds operations of it");
     if (!isForCuda(pending)) HORING_TRY(findStream(pending.streams.front()).status());
   }
+  OneSidedOnCuda one_sided;
+  HORING_TRY(one_sided.takeFrom(commands));
   HORING_TRY(checkLaunches(commands));
   HORING_ASSIGN(commands, mergeTransfers(std::move(commands)));
   orderLaunches(commands);
+  if (commands.empty()) HORING_TRY(awaitRoom(one_sided.early()));
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
     return pending.comm == commands.front().comm && isBlocking(pending) && !pending.command.on_gpu;
   });
-  return in_this_thread ? runInTurn(commands) : submitAll(std::move(commands), std::move(uses));
+  if (!in_this_thread || commands.empty())
+    return submitAll(std::move(commands), std::move(one_sided), std::move(uses));
+  HORING_TRY(one_sided.enqueueEarly());
+  HORING_TRY(runInTurn(commands));
+  return one_sided.enqueueLate();
 }
 
 // Continues after a failure, since the other ranks make the other communicators.
@@ -419,11 +326,6 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
     HORING_ASSIGN(own, findStream(stream));
   }
   if (groupIsOpen()) {
-    if (for_cuda && isOneSided(command))
-      return makeStatus(
-          Code::kInvalidUsage,
-          "a one-sided operation on a stream of CUDA is in a group, which is not served: call it "
-          "outside");
     openGroup().commands.push_back({comm, comm->generation, std::move(command), {stream}});
     return {};
   }

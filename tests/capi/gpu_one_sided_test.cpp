@@ -1,6 +1,8 @@
 // Puts, signals and waits on streams of CUDA, with the driver of gpu_buffers_test.cpp. Windows are in memory of the host.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -204,6 +206,149 @@ TEST_P(GpuOneSided, LargePutsOfSeveralStreamsDoNotMix) {
   });
 }
 
+// What a put carries tells its place. Behind the group come the waits.
+TEST_P(GpuOneSided, OfAGroupStandWhereTheyAreCalledOnTheirStream) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int gpu = gpuOf(rank);
+    HostPart part(comm, 2000);
+    const GpuStream stream(cuda_, gpu), waiting(cuda_, gpu);
+    const GpuVector<float> before(cuda_, gpu, std::vector<float>(1000, 1)),
+        behind(cuda_, gpu, std::vector<float>(1000, 1));
+    const auto add = [&](const GpuVector<float>& data) {
+      EXPECT_HORING(
+          horingAllReduce(data.data(), data.data(), 1000, horingFloat, horingSum, comm, stream.get()));
+    };
+    const auto putFloats = [&](const GpuVector<float>& data, size_t at) {
+      EXPECT_HORING(put(reinterpret_cast<const int32_t*>(data.data()), 1000, next(rank), part.window, at,
+                        comm, stream));
+    };
+    const auto arrived = [&](size_t at) {
+      std::vector<float> floats(1000);
+      std::memcpy(floats.data(), part.values.data() + at, 4000);
+      return floats;
+    };
+    const std::vector<float> ones(1000, 1), sums(1000, static_cast<float>(ranks()));
+    EXPECT_HORING(horingGroupStart());
+    EXPECT_HORING(await(previous(rank), 1, comm, waiting.get()));
+    EXPECT_HORING(horingGroupEnd());
+    EXPECT_HORING(horingGroupStart());
+    putFloats(before, 0);
+    add(before);
+    EXPECT_HORING(horingGroupEnd());
+    waiting.synchronize();
+    EXPECT_EQ(arrived(0), ones);
+    EXPECT_HORING(await(previous(rank), 1, comm, waiting.get()));
+    EXPECT_HORING(horingGroupStart());
+    add(behind);
+    putFloats(behind, 1000);
+    EXPECT_HORING(horingGroupEnd());
+    stream.synchronize();
+    waiting.synchronize();
+    EXPECT_EQ(before.read(), sums);
+    EXPECT_EQ(arrived(1000), sums);
+    meet(comm);
+  });
+}
+
+// On whatever streams: a signal does not pass a put, and a reply goes out when the question is here.
+TEST_P(GpuOneSided, OfAGroupKeepTheirOrderOnSeveralStreams) {
+  if (ranks() == 1) GTEST_SKIP() << "needs a peer";
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int gpu = gpuOf(rank);
+    HostPart part(comm, 2000);
+    const GpuStream putting(cuda_, gpu), signalling(cuda_, gpu), waiting(cuda_, gpu);
+    const std::vector<int32_t> question = numbers(1000, 7 * rank);
+    std::atomic<bool> gate{false};
+    putting.waitFor(gate);
+    EXPECT_HORING(await(previous(rank), 2, comm, waiting.get()));
+    EXPECT_HORING(horingGroupStart());
+    EXPECT_HORING(put(question.data(), 1000, next(rank), part.window, 0, comm, putting));
+    EXPECT_HORING(signal(next(rank), comm, signalling));
+    EXPECT_HORING(horingGroupEnd());
+    for (int round = 0; round < 20; ++round) meet(comm);
+    EXPECT_FALSE(signalling.idle());
+    EXPECT_FALSE(waiting.idle());
+    gate = true;
+    waiting.synchronize();
+    EXPECT_TRUE(part.holdsFrom(7 * previous(rank), 0, 1000));
+    meet(comm);
+    std::fill(part.values.begin(), part.values.end(), -1);
+    meet(comm);
+    EXPECT_HORING(horingGroupStart());
+    EXPECT_HORING(put(question.data(), 1000, next(rank), part.window, 0, comm, putting));
+    EXPECT_HORING(await(previous(rank), 1, comm, waiting.get()));
+    EXPECT_HORING(put(part.values.data(), 1000, previous(rank), part.window, 1000, comm, signalling));
+    EXPECT_HORING(await(next(rank), 1, comm, putting.get()));
+    EXPECT_HORING(horingGroupEnd());
+    putting.synchronize();
+    EXPECT_TRUE(part.holdsFrom(7 * rank, 1000, 1000)) << "what comes back";
+    for (const GpuStream* const each : {&signalling, &waiting}) each->synchronize();
+    meet(comm);
+  });
+}
+
+// Rank 1 signals when it has been in the collective that rank 0 has behind its wait, on the same stream.
+TEST_P(GpuOneSided, WaitsComeLastInAGroup) {
+  if (ranks() == 1) GTEST_SKIP() << "needs a peer";
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int gpu = gpuOf(rank);
+    const GpuStream stream(cuda_, gpu);
+    const GpuVector<float> sum(cuda_, gpu, std::vector<float>(1000, 1));
+    EXPECT_HORING(horingGroupStart());
+    if (rank == 0) {
+      EXPECT_HORING(await(1, 1, comm, stream.get()));
+    }
+    EXPECT_HORING(horingAllReduce(sum.data(), sum.data(), 1000, horingFloat, horingSum, comm, stream.get()));
+    EXPECT_HORING(horingGroupEnd());
+    if (rank == 1) {
+      EXPECT_HORING(signal(0, comm, stream));
+    }
+    stream.synchronize();
+    meet(comm);
+  });
+}
+
+TEST_P(GpuOneSided, OneThreadDrivesSeveralRanksInAGroup) {
+  std::vector<std::unique_ptr<HostPart>> parts(static_cast<size_t>(ranks()));
+  onEveryRank(ranks(), [&](int rank) {
+    parts[static_cast<size_t>(rank)] = std::make_unique<HostPart>(comm(rank), 2000);
+  });
+  std::vector<std::unique_ptr<GpuStream>> streams;
+  std::vector<std::unique_ptr<GpuVector<int32_t>>> sources;
+  std::vector<std::unique_ptr<GpuVector<float>>> sums;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    streams.push_back(std::make_unique<GpuStream>(cuda_, gpuOf(rank)));
+    sources.push_back(std::make_unique<GpuVector<int32_t>>(cuda_, gpuOf(rank), numbers(1000, rank)));
+    sums.push_back(std::make_unique<GpuVector<float>>(cuda_, gpuOf(rank), std::vector<float>(1000, 1)));
+  }
+  EXPECT_HORING(horingGroupStart());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const auto r = static_cast<size_t>(rank);
+    const auto putInto = [&](size_t at) {
+      EXPECT_HORING(put(sources[r]->data(), 1000, next(rank), parts[r]->window, at, comm(rank), *streams[r]));
+    };
+    // Not all ranks have the same before and behind their collective.
+    if (rank % 2 == 0) putInto(0);
+    EXPECT_HORING(horingAllReduce(sums[r]->data(), sums[r]->data(), 1000, horingFloat, horingSum, comm(rank),
+                                  streams[r]->get()));
+    if (rank % 2 != 0) putInto(0);
+    EXPECT_HORING(await(previous(rank), 1, comm(rank), streams[r]->get()));
+    putInto(1000);
+  }
+  EXPECT_HORING(horingGroupEnd());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const auto r = static_cast<size_t>(rank);
+    streams[r]->synchronize();
+    EXPECT_EQ(sums[r]->read(), std::vector<float>(1000, static_cast<float>(ranks())));
+    EXPECT_HORING(await(previous(rank), 1, comm(rank), nullptr));
+    for (const size_t at : {size_t{0}, size_t{1000}})
+      EXPECT_TRUE(parts[r]->holdsFrom(previous(rank), at, 1000)) << "rank " << rank;
+  }
+}
+
 constexpr Way kGpuWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "auto", 1},
                             {"loopback", Meeting::kInitAll, "shm,socket", "auto", 3},
                             {"loopback", Meeting::kInitAll, "shm,socket", "auto", 3, true},
@@ -327,6 +472,26 @@ TEST_F(GpuOneSidedTrouble, IsNamedWhereACallIsWrong) {
   EXPECT_TRUE(
       refuses(horingPutSignal(here.data(), 1, horingInt32, 1, windows_[0], 0, 0, 0, 0, comm(0), nullptr),
               horingInvalidUsage, "is memory of GPU 0"));
+  // Places that a group cannot give them.
+  const auto refusesGroup = [&](const char* why, const auto& call) {
+    EXPECT_HORING(horingGroupStart());
+    call();
+    EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, why));
+  };
+  refusesGroup("on a stream of CUDA and others on none", [&] {
+    EXPECT_HORING(signal(1, comm(0), stream));
+    EXPECT_HORING(horingSignal(1, 0, 0, 0, comm(0), nullptr));
+  });
+  refusesGroup("behind a collective", [&] {
+    EXPECT_HORING(add(0, on(0).data(), stream.get()));
+    EXPECT_HORING(signal(1, comm(0), stream));
+    EXPECT_HORING(add(0, on(0).data(), stream.get()));
+  });
+  refusesGroup("behind a collective", [&] {
+    EXPECT_HORING(horingSend(on(0).data(), 8, horingFloat, 1, comm(0), stream.get()));
+    EXPECT_HORING(add(0, on(0).data(), stream.get()));
+    EXPECT_HORING(signal(1, comm(0), stream));
+  });
   const CurrentGpu current(cuda_, 0);
   const RecordedGraph graph(cuda_, stream, [&] {
     EXPECT_TRUE(refuses(signal(1, comm(0), stream), horingInvalidUsage, "records a graph"));
