@@ -161,6 +161,10 @@ HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
  * horingCommCount. */
 HORING_API horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs);
 
+/* Extension. Writes the communicator's HORING_TIMEOUT_MS as it is now; 0: none. Any thread, any time. Errors:
+ * horingInvalidArgument (NULL), and as for horingCommCount. */
+HORING_API horingResult_t horingCommGetTimeout(const horingComm_t comm, int* timeoutMs);
+
 /* Releases the communicator once the data that this rank has sent is delivered. Not collective: ranks may call it at
  * different times, and one thread may call it for several ranks in turn. Returns even when peers are dead. Replays of
  * graphs that contain operations of comm must have ended before; later replays are not allowed. comm is invalid

@@ -372,6 +372,17 @@ horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs) {
   });
 }
 
+horingResult_t horingCommGetTimeout(const horingComm_t comm, int* timeoutMs) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkHandle(comm));
+    if (!timeoutMs) return makeStatus(Code::kInvalidArgument, "timeoutMs is NULL: expected where to put it");
+    const int64_t now = comm->communicator->timeoutMs();
+    *timeoutMs = now == kNoDeadlineMs ? 0 : static_cast<int>(now);
+    return {};
+  });
+}
+
 horingResult_t horingCommCuDevice(const horingComm_t comm, int* device) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {

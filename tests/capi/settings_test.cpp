@@ -136,6 +136,30 @@ TEST(Settings, MayGrantEveryOperationAllTime) {
   for (const horingComm_t each : comms) EXPECT_HORING(horingCommDestroy(each));
 }
 
+TEST(Settings, SayTheTimeoutAsItIsNow) {
+  const Setting from_environment("HORING_TIMEOUT_MS", 70'000);
+  const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+  const auto timeout = [](horingComm_t comm) {
+    int ms = -1;
+    EXPECT_HORING(horingCommGetTimeout(comm, &ms));
+    return ms;
+  };
+  EXPECT_EQ(timeout(comms[0]), 70'000);
+  for (const int ms : {0, 86'400'000, 300}) {
+    ASSERT_HORING(horingCommSetTimeout(comms[0], ms));
+    EXPECT_EQ(timeout(comms[0]), ms);
+  }
+  horingComm_t child = nullptr;  // as its parent's is then
+  ASSERT_HORING(horingCommSplit(comms[0], 0, 0, &child, nullptr));
+  ASSERT_HORING(horingCommSetTimeout(comms[0], 0));
+  EXPECT_EQ(timeout(child), 300);
+  EXPECT_TRUE(refuses(horingCommGetTimeout(child, nullptr), horingInvalidArgument, "timeoutMs is NULL"));
+  int ms = 0;
+  EXPECT_TRUE(refuses(horingCommGetTimeout(nullptr, &ms), horingInvalidArgument, "comm is NULL"));
+  EXPECT_HORING(horingCommDestroy(child));
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
 TEST(Settings, HaveDefaultsThatAProgramMaySet) {
   EXPECT_TRUE(refuses(horingSetDefault("HORING_COLOUR", "red"), horingInvalidArgument, "'HORING_COLOUR'"));
   EXPECT_TRUE(refuses(horingSetDefault(nullptr, ""), horingInvalidArgument, "name is NULL"));

@@ -140,6 +140,7 @@ _SIGNATURES = {
     "horingCommDestroy": (_P,),
     "horingCommAbort": (_P,),
     "horingCommSetTimeout": (_P, _I),
+    "horingCommGetTimeout": (_P, _OUT_INT),
     "horingCommCount": (_P, _OUT_INT),
     "horingCommUserRank": (_P, _OUT_INT),
     "horingCommGetAsyncError": (_P, _OUT_INT),
