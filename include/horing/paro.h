@@ -27,7 +27,8 @@
  * need the data wait for it (GetParam, GetShard, and OpenGrads if all gradient buffers are still in use), so an early
  * gather is a prefetch. A horingParo_t is used by one thread at a time. A call out of order is refused with
  * horingInvalidUsage, names the expected call, and changes nothing. An error of the communicator sticks; of the
- * calls that move data or change anything, only horingParoDestroy remains.
+ * calls that move data or change anything, only horingParoDestroy remains. Every wait has the communicator's timeout, as
+ * it is when the call is made (horingCommSetTimeout).
  *
  * Structures with a `size` start with the initialiser of their name; then assign the fields that are to differ. If the
  * program was compiled with the header of an older library, the missing fields count as in the initialiser, and results

@@ -4,12 +4,12 @@
 // Work takes effect in the order of the calls. The host's is done on return. A GPU's is enqueued on the caller's stream, which so takes the
 // place of the calling thread: where a client on the host waits, a client on a GPU makes that stream wait.
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "base/status.h"
 #include "horing/paro.h"
+#include "paro/grid.h"
 
 namespace horing::paro {
 
@@ -85,8 +85,7 @@ class Backend {
 
 // Host memory: of the library, or of the caller's functions.
 std::unique_ptr<Backend> makeHostBackend(const horingParoMemory_t& memory);
-// The GPU of memory.stream. `news`: an error of a collective that the host has not seen.
-Result<std::unique_ptr<Backend>> makeGpuBackend(const horingParoMemory_t& memory,
-                                                std::function<Status()> news);
+// The GPU of memory.stream. `grid`, whose news and timeout end waits, must outlive it.
+Result<std::unique_ptr<Backend>> makeGpuBackend(const horingParoMemory_t& memory, const Grid& grid);
 
 }  // namespace horing::paro

@@ -40,14 +40,16 @@ horingParoUsage_t Client::usage() const {
   return usage;
 }
 
-Status Client::mayCall() const {
+Status Client::mayCall() {
+  grid_.followTimeout();
   HORING_TRY(failed_);
   HORING_TRY(backend_->error());
   return backend_->checkNotRecorded();
 }
 
 // A driver that has failed does not keep a client.
-Status Client::mayEnd() const {
+Status Client::mayEnd() {
+  grid_.followTimeout();
   Status recorded = backend_->checkNotRecorded();
   return recorded.code() == Code::kInvalidUsage ? recorded : Status();
 }

@@ -32,7 +32,7 @@ class Client {
                                                 const Status& refused);
   ~Client();
   // Refuses the end of a client whose memory cannot be waited for now.
-  Status mayEnd() const;
+  Status mayEnd();
 
   horingParoInfo_t info() const;
   horingParoUsage_t usage() const;
@@ -110,7 +110,8 @@ class Client {
   Status allocate(Bucket& bucket);
   Status useCommunicators();
 
-  Status mayCall() const;
+  // What every call begins with.
+  Status mayCall();
   Result<Bucket*> find(int bucket);
   Result<Bucket*> findTrainable(int bucket);
   Status checkParam(size_t param) const;

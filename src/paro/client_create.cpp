@@ -142,7 +142,7 @@ Result<std::unique_ptr<Client>> Client::create(horingComm_t comm, Description de
 Status Client::openBackend() {
   const horingParoMemory_t& memory = description_.memory;
   if (memory.onGpu) {
-    HORING_ASSIGN(backend_, makeGpuBackend(memory, [this] { return grid_.news(); }));
+    HORING_ASSIGN(backend_, makeGpuBackend(memory, grid_));
   } else {
     backend_ = makeHostBackend(memory);
   }

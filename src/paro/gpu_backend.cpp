@@ -77,17 +77,18 @@ class GpuMark final : public Awaited {
   const CudaStream waiting_;
 };
 
-// Every wait of the host: ends with an error of a collective, or when the deadline of an operation passes.
+// Every wait of the host: ends with an error of a collective, or when the communicator's timeout has passed.
 class HostWait {
  public:
-  HostWait(Gpu gpu, std::function<Status()> news, int64_t timeout_ms)
-      : gpu_(std::move(gpu)), news_(std::move(news)), timeout_ms_(timeout_ms) {}
+  HostWait(Gpu gpu, const Grid& grid) : gpu_(std::move(gpu)), grid_(grid) {}
   const Gpu& gpu() const { return gpu_; }
 
-  // A stream goes on behind a collective that failed, so the news count at the end, too.
+  // A stream goes on behind a collective that failed, so the news count at the end, too. A collective that this waits for began no earlier,
+  // and so passes its deadline no earlier, but says which rank is the cause.
   Status until(CudaStream stream) const {
-    HORING_TRY(until(stream, news_));
-    return news_();
+    const Status waited = until(stream, [this] { return grid_.news(); });
+    HORING_TRY(waited.code() == Code::kTimeout ? grid_.awaitNews() : grid_.news());
+    return waited;
   }
   // Also after such an error. After work that did not end, no memory is idle, and there is nothing to wait for.
   bool untilIdle(CudaStream stream) {
@@ -99,12 +100,11 @@ class HostWait {
   Status until(CudaStream stream, const std::function<Status()>& ends) const {
     const SteadyClock clock;
     const OutsideOfGraphs outside(gpu_->api());
-    return gpu_->synchronize(stream, ends, Deadline::after(clock, timeout_ms_));
+    return gpu_->synchronize(stream, ends, Deadline::after(clock, operationMs(grid_.timeoutMs())));
   }
 
   const Gpu gpu_;
-  const std::function<Status()> news_;
-  const int64_t timeout_ms_;
+  const Grid& grid_;
   bool is_stuck_ = false;
 };
 
@@ -350,8 +350,7 @@ Result<int> gpuOf(const CudaApi& api, CudaStream stream) {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> makeGpuBackend(const horingParoMemory_t& memory,
-                                                std::function<Status()> news) {
+Result<std::unique_ptr<Backend>> makeGpuBackend(const horingParoMemory_t& memory, const Grid& grid) {
   const CudaDriver* const driver = processDriver();
   if (!driver)
     return makeStatus(
@@ -360,11 +359,9 @@ Result<std::unique_ptr<Backend>> makeGpuBackend(const horingParoMemory_t& memory
         "call of CUDA before, such as cudaSetDevice");
   HORING_TRY(driver->api().status());
   const CudaApi& api = driver->api().value();
-  HORING_ASSIGN(const Config config, Config::fromEnvironment());
   HORING_ASSIGN(const int number, gpuOf(api, memory.stream));
   HORING_ASSIGN(Gpu gpu, CudaDevice::open(api, number));
-  auto backend = std::make_unique<GpuBackend>(
-      *driver, memory, HostWait(std::move(gpu), std::move(news), operationMs(config.timeout_ms)));
+  auto backend = std::make_unique<GpuBackend>(*driver, memory, HostWait(std::move(gpu), grid));
   HORING_TRY(backend->open());
   return std::unique_ptr<Backend>(std::move(backend));
 }

@@ -14,14 +14,21 @@ namespace {
 
 constexpr int kCauseMs = 4500;  // as long as a communicator looks for the cause of a failure
 
-// The error of a communicator, for which it waits so long.
-Status errorOf(horingComm_t comm, int64_t wait_ms) {
+// Calls look() until it finds an error, or `wait_ms` have passed.
+template <typename Look>
+Status errorWithin(int64_t wait_ms, Look look) {
   const SteadyClock clock;
   const Deadline deadline = Deadline::after(clock, wait_ms);
-  horingResult_t error = horingSuccess;
-  while (horingCommGetAsyncError(comm, &error) == horingSuccess && error == horingSuccess &&
-         !deadline.passed())
+  for (;;) {
+    Status found = look();
+    if (!found.ok() || deadline.passed()) return found;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+Status errorOf(horingComm_t comm) {
+  horingResult_t error = horingSuccess;
+  (void)horingCommGetAsyncError(comm, &error);
   if (error == horingSuccess || error == horingInProgress) return {};
   return Status(static_cast<Code>(error), horingGetLastError(comm));
 }
@@ -37,6 +44,7 @@ Status Grid::look() {
   int ranks = 0;
   HORING_TRY(statusOf(horingCommCount(global_, &ranks)));
   HORING_TRY(statusOf(horingCommUserRank(global_, &rank_)));
+  HORING_TRY(statusOf(horingCommGetTimeout(global_, &timeout_ms_)));
   std::vector<Blocks::Place> places(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     Blocks::Place& place = places[static_cast<size_t>(rank)];
@@ -72,16 +80,29 @@ Status Grid::connect(const Row& row) {
 }
 
 Status Grid::news() const {
-  for (const horingComm_t comm : communicators()) HORING_TRY(errorOf(comm, 0));
+  for (const horingComm_t comm : communicators()) HORING_TRY(errorOf(comm));
   return {};
+}
+
+void Grid::followTimeout() {
+  int timeout_ms = 0;
+  // What the communicator's own calls say is wrong comes out of these.
+  if (horingCommGetTimeout(global_, &timeout_ms) != horingSuccess || timeout_ms == timeout_ms_) return;
+  timeout_ms_ = timeout_ms;
+  for (const horingComm_t comm : {group_, rail_})
+    if (comm) (void)horingCommSetTimeout(comm, timeout_ms);
+}
+
+Status Grid::awaitNews() const {
+  return errorWithin(kCauseMs, [this] { return news(); });
 }
 
 Status Grid::explain(const Status& status) const {
   if (status.ok() || (!group_ && !rail_)) return status;
   if (status.code() == Code::kRemoteError)
-    if (const Status cause = errorOf(global_, kCauseMs); !cause.ok()) return cause;
-  const bool in_group = group_ && !errorOf(group_, 0).ok();
-  if (!in_group && !(rail_ && !errorOf(rail_, 0).ok())) return status;
+    if (Status cause = errorWithin(kCauseMs, [this] { return errorOf(global_); }); !cause.ok()) return cause;
+  const bool in_group = group_ && !errorOf(group_).ok();
+  if (!in_group && !(rail_ && !errorOf(rail_).ok())) return status;
   return Status(status.code(), status.message() + "; ranks are counted in this rank's " +
                                    (in_group ? "group, which are ranks " + group_ranks_
                                              : "rail, which are ranks " + rail_ranks_) +

@@ -39,9 +39,14 @@ class Grid {
   bool crossesRails(const Move& move) const { return move.scope == horingParoRail && !blocks_->even(); }
   // The error of one of the communicators, if one has failed.
   Status news() const;
+  // Waits for it as long as a communicator looks for the cause of a failure, 4.5 s.
+  Status awaitNews() const;
   // An error of one of the communicators: the error of the global communicator if it explains a remote error (waits up to 4.5 s for it), or
   // the given error with the ranks of the group or rail that it counts.
   Status explain(const Status& status) const;
+  // The deadline of the given communicator, which those of group and rail take over for what begins later.
+  void followTimeout();
+  int timeoutMs() const { return timeout_ms_; }
   // The order of equal blocks in the global communicator; in the other communicators it is rank order.
   horingBlockOrder_t order() const { return blocks_->even() ? horingRailMajor : horingRankMajor; }
 
@@ -50,6 +55,7 @@ class Grid {
   horingComm_t group_ = nullptr;
   horingComm_t rail_ = nullptr;
   int rank_ = 0;
+  int timeout_ms_ = 0;
   Blocks nested_, by_rank_;
   const Blocks* blocks_ = &nested_;
   std::string group_ranks_, rail_ranks_;  // "2, 3": of the global communicator

@@ -155,6 +155,9 @@ Status Saver::start(Snapshot snapshot) {
     config.blocking = 1;
     HORING_TRY(statusOf(horingCommSplit(given_, 0, ranks.mine, &comm_, &config)));
   }
+  int timeout_ms = 0;
+  HORING_TRY(statusOf(horingCommGetTimeout(given_, &timeout_ms)));
+  HORING_TRY(statusOf(horingCommSetTimeout(comm_, timeout_ms)));
   snapshot_ = std::move(snapshot);
   const Status agreed = copyPieces();
   if (!agreed.ok()) {

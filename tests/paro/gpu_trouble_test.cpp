@@ -123,7 +123,6 @@ TEST_F(ParoOnGpuTrouble, TheStreamHasOneGpuInAllThreads) {
 
 TEST_F(ParoOnGpuTrouble, AnErrorOfTheStreamComesOutOfALaterCall) {
   meetBriefly(500);
-  const Setting timeout("HORING_TIMEOUT_MS", 2000);
   onGpus(configOf(horingParoGGG), kModel, [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
     // Allocates memory, for which it waits for the other rank.
     ASSERT_PARO(horingParoGatherParams(paro, 0));
@@ -202,7 +201,6 @@ TEST_F(ParoOnGpuTrouble, ThereIsNoNormOfAReductionThatFailed) {
     const bool by_kernels = round % 2 == 1;
     SCOPED_TRACE(by_kernels);
     meetBriefly(200, by_kernels);
-    const Setting timeout("HORING_TIMEOUT_MS", 60'000);
     std::barrier all_here(2);
     onGpus(configOf(horingParoNNN), {{1000, horingFloat32, 1}},
            [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
@@ -343,10 +341,8 @@ TEST_F(ParoOnGpuTrouble, MemoryOfTheCallerHoldsEverything) {
     });
 }
 
-// Memory stays, and destruction waits once, whatever number of buckets there is.
+// Memory stays, and destruction waits once, whatever number of buckets there is, and as long as the communicator says then.
 TEST_F(ParoOnGpuTrouble, WorkThatDoesNotEndIsAwaitedOnce) {
-  meetBriefly(60'000);
-  const Setting timeout("HORING_TIMEOUT_MS", 500);
   const std::vector<horingParoParam_t> model(10, {1000, horingBfloat16, 1});
   std::atomic<bool> gate = false;
   std::barrier all_here(2);
@@ -361,6 +357,7 @@ TEST_F(ParoOnGpuTrouble, WorkThatDoesNotEndIsAwaitedOnce) {
     const size_t lent = pool.lent();
     all_here.arrive_and_wait();
     if (rank == 0) mine.stream().waitFor(gate);
+    EXPECT_HORING(horingCommSetTimeout(comm(rank), 500));
     const auto begun = std::chrono::steady_clock::now();
     EXPECT_PARO(horingParoDestroy(paro));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;

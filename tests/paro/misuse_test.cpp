@@ -252,6 +252,32 @@ TEST_F(Misuse, ArgumentsThatAreWrongAreNamed) {
   EXPECT_TRUE(paroRefuses(horingParoDestroy(nullptr), horingInvalidArgument, "paro is NULL"));
 }
 
+// In a group's communicator, too, which the client has made before.
+TEST_F(Misuse, DeadlinesAreThoseOfTheCommunicatorAtTheCall) {
+  for (const auto strategy : {horingParoIII, horingParoGGG}) {
+    std::barrier all_here(kRanks);
+    onEveryRank(kRanks, [&](int rank) {
+      const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+      const horingParoConfig_t config = configOf(strategy);
+      horingParo_t paro = nullptr;
+      ASSERT_PARO(horingParoCreate(&paro, comm, &config, kModel.data(), kModel.size()));
+      ASSERT_HORING(horingCommSetTimeout(comm, 300));
+      if (rank == 0) {
+        const auto begun = std::chrono::steady_clock::now();
+        const void* values = nullptr;
+        ASSERT_PARO(horingParoGatherParams(paro, 0));
+        EXPECT_TRUE(paroRefuses(horingParoGetParam(paro, 0, &values), horingTimeout,
+                                "rank 1 never called all_gather"));
+        EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(60));
+      }
+      all_here.arrive_and_wait();
+      EXPECT_PARO(horingParoDestroy(paro));
+    });
+    destroyAll(comms_);
+    comms_ = makeGrid(2, 2);
+  }
+}
+
 // Of older and newer headers.
 TEST_F(Misuse, AConfigurationOfAnotherSizeIsTakenIfItsFieldsAreKnown) {
   struct Newer {
