@@ -116,6 +116,13 @@ Status firstDifference(const Names& names, const std::vector<WireParam>& mine,
   return {};
 }
 
+// Some name their rank themselves.
+std::string textOf(int rank, const std::string& message) {
+  const std::string name = "rank " + std::to_string(rank);
+  const bool is_named = message.starts_with(name + ":") || message.starts_with(name + ",");
+  return is_named ? message : name + ": " + message;
+}
+
 }  // namespace
 
 Status agree(horingComm_t comm, const Status& mine) {
@@ -135,9 +142,9 @@ Status agree(horingComm_t comm, const Status& mine) {
     Report& theirs = reports[static_cast<size_t>(other)];
     if (theirs.code == 0) continue;
     // This rank's own error has its full text.
-    if (other == rank) return makeStatus(mine.code(), "rank %d: %s", rank, mine.message().c_str());
+    if (other == rank) return Status(mine.code(), textOf(rank, mine.message()));
     theirs.text[sizeof theirs.text - 1] = '\0';
-    return makeStatus(static_cast<Code>(theirs.code), "rank %d: %s", other, theirs.text);
+    return Status(static_cast<Code>(theirs.code), textOf(other, theirs.text));
   }
   return {};
 }

@@ -66,17 +66,6 @@ class Recorded {
   const CudaEvent event_;
 };
 
-class GpuMark final : public Awaited {
- public:
-  GpuMark(std::unique_ptr<Recorded> recorded, CudaStream waiting)
-      : recorded_(std::move(recorded)), waiting_(waiting) {}
-  Status await() const override { return recorded_->holdUp(waiting_); }
-
- private:
-  const std::unique_ptr<Recorded> recorded_;
-  const CudaStream waiting_;
-};
-
 // Every wait of the host: ends with an error of a collective, or when the communicator's timeout has passed.
 class HostWait {
  public:
@@ -88,7 +77,13 @@ class HostWait {
   Status until(CudaStream stream) const {
     const Status waited = until(stream, [this] { return grid_.news(); });
     HORING_TRY(waited.code() == Code::kTimeout ? grid_.awaitNews() : grid_.news());
-    return waited;
+    return named(waited);
+  }
+  // An error of the driver or of a wait.
+  Status named(const Status& status) const {
+    if (status.ok()) return status;
+    return makeStatus(status.code(), "rank %d, on GPU %d: %s", grid_.rank(), gpu_->number(),
+                      status.message().c_str());
   }
   // Also after such an error. After work that did not end, no memory is idle, and there is nothing to wait for.
   bool untilIdle(CudaStream stream) {
@@ -108,6 +103,18 @@ class HostWait {
   bool is_stuck_ = false;
 };
 
+class GpuMark final : public Awaited {
+ public:
+  GpuMark(const HostWait& wait, std::unique_ptr<Recorded> recorded, CudaStream waiting)
+      : wait_(wait), recorded_(std::move(recorded)), waiting_(waiting) {}
+  Status await() const override { return wait_.named(recorded_->holdUp(waiting_)); }
+
+ private:
+  const HostWait& wait_;  // the backend's
+  const std::unique_ptr<Recorded> recorded_;
+  const CudaStream waiting_;
+};
+
 class GpuStream final : public TransferStream {
  public:
   GpuStream(HostWait& wait, CudaStream own, CudaStream work) : wait_(wait), own_(own), work_(work) {}
@@ -118,15 +125,21 @@ class GpuStream final : public TransferStream {
   }
   horingStream_t get() const override { return static_cast<horingStream_t>(own_); }
   Status follow() override {
-    HORING_ASSIGN(const std::unique_ptr<Recorded> now, Recorded::on(wait_.gpu(), work_));
-    return now->holdUp(own_);
+    HORING_ASSIGN(const std::unique_ptr<Recorded> now, recorded(work_));
+    return wait_.named(now->holdUp(own_));
   }
   Result<std::shared_ptr<const Awaited>> mark() override {
-    HORING_ASSIGN(std::unique_ptr<Recorded> now, Recorded::on(wait_.gpu(), own_));
-    return std::shared_ptr<const Awaited>(std::make_shared<GpuMark>(std::move(now), work_));
+    HORING_ASSIGN(std::unique_ptr<Recorded> now, recorded(own_));
+    return std::shared_ptr<const Awaited>(std::make_shared<GpuMark>(wait_, std::move(now), work_));
   }
 
  private:
+  Result<std::unique_ptr<Recorded>> recorded(CudaStream stream) const {
+    Result<std::unique_ptr<Recorded>> now = Recorded::on(wait_.gpu(), stream);
+    if (now.ok()) return now;
+    return wait_.named(now.status());
+  }
+
   HostWait& wait_;  // the backend's
   const CudaStream own_, work_;
 };
@@ -251,7 +264,7 @@ class GpuBackend final : public Backend {
   // Work that was left out would make what comes after it wrong.
   template <typename Body>
   Status work(Body body) {
-    if (error_.ok()) error_ = body();
+    if (error_.ok()) error_ = wait_.named(body());
     return error_;
   }
   Result<std::byte*> own(size_t bytes, const char* what) const;

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "../temporary_folder.h"
 #include "gpu_job.h"
 
 namespace {
@@ -226,20 +227,21 @@ TEST_F(ParoOnGpuTrouble, ThereIsNoNormOfAReductionThatFailed) {
 
 TEST_F(ParoOnGpuTrouble, AnErrorOfTheGpuSticks) {
   std::barrier all_here(2);
-  onGpus(
-      configOf(horingParoNNN), {{5, horingBfloat16, 1}}, [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
-        trainee.initialise();
-        trainee.giveGrads(0, 0);
-        all_here.arrive_and_wait();
-        cuda_.fail("cuLaunchKernel", 999);  // which adds those of the next micro-step
-        all_here.arrive_and_wait();
-        ASSERT_PARO(horingParoOpenGrads(paro, 0));
-        EXPECT_TRUE(
-            paroRefuses(horingParoReduceGrads(paro, 0), horingUnhandledCudaError, "launching a kernel"));
-        all_here.arrive_and_wait();
-        cuda_.fail(nullptr, 0);
-        EXPECT_TRUE(paroRefuses(horingParoSyncGrads(paro), horingUnhandledCudaError, "launching a kernel"));
-      });
+  onGpus(configOf(horingParoNNN), {{5, horingBfloat16, 1}},
+         [&](horingParo_t paro, Trainee& trainee, GpuRank& mine) {
+           trainee.initialise();
+           trainee.giveGrads(0, 0);
+           all_here.arrive_and_wait();
+           cuda_.fail("cuLaunchKernel", 999);  // which adds those of the next micro-step
+           all_here.arrive_and_wait();
+           ASSERT_PARO(horingParoOpenGrads(paro, 0));
+           const std::string named = "rank " + std::to_string(trainee.rank()) + ", on GPU " +
+                                     std::to_string(mine.gpu()) + ": launching a kernel";
+           EXPECT_TRUE(paroRefuses(horingParoReduceGrads(paro, 0), horingUnhandledCudaError, named.c_str()));
+           all_here.arrive_and_wait();
+           cuda_.fail(nullptr, 0);
+           EXPECT_TRUE(paroRefuses(horingParoSyncGrads(paro), horingUnhandledCudaError, named.c_str()));
+         });
 }
 
 // A collective that was issued and has no event to wait for would be read too early, or issued twice.
@@ -255,11 +257,52 @@ TEST_F(ParoOnGpuTrouble, AnEventThatFailsSticks) {
              mine.stream().synchronize();
              cuda_.fail("cuEventRecord", 999, good, 1);
              EXPECT_TRUE(paroRefuses(horingParoGatherParams(paro, 0), horingUnhandledCudaError,
-                                     "marking a place on a stream"));
+                                     "rank 0, on GPU 0: marking a place on a stream"));
              cuda_.fail(nullptr, 0);
              EXPECT_TRUE(paroRefuses(horingParoGatherParams(paro, 0), horingUnhandledCudaError,
-                                     "marking a place on a stream"));
+                                     "rank 0, on GPU 0: marking a place on a stream"));
            });
+}
+
+TEST_F(ParoOnGpuTrouble, AWaitThatDoesNotEndNamesTheRank) {
+  std::atomic<bool> gate = false;
+  std::barrier all_here(2);
+  onGpus(configOf(horingParoNNN), {{5, horingFloat32, 1}},
+         [&](horingParo_t paro, Trainee& trainee, GpuRank& mine) {
+           trainee.initialise();
+           trainee.giveGrads(0, 0);
+           ASSERT_PARO(horingParoSyncGrads(paro));
+           mine.stream().synchronize();
+           if (trainee.rank() == 1) {
+             mine.stream().waitFor(gate);
+             EXPECT_HORING(horingCommSetTimeout(comm(1), 300));
+             double norm = 0;
+             EXPECT_TRUE(paroRefuses(horingParoGetGradNorm(paro, &norm, nullptr), horingTimeout,
+                                     "rank 1, on GPU 1: stream 0x"));
+           }
+           all_here.arrive_and_wait();
+           gate = true;
+           mine.stream().synchronize();
+         });
+}
+
+// A rank that cannot copy its part keeps all from saving.
+TEST_F(ParoOnGpuTrouble, AllRanksAreToldWhichCannotCopy) {
+  std::barrier all_here(2);
+  onGpus(configOf(horingParoGGG), {{1000, horingFloat32, 1}},
+         [&](horingParo_t paro, Trainee& trainee, GpuRank& mine) {
+           trainee.initialise();
+           mine.stream().synchronize();
+           all_here.arrive_and_wait();
+           cuda_.fail("cuMemcpyAsync", 999);
+           all_here.arrive_and_wait();
+           const horing::test::TemporaryFolder folder;
+           EXPECT_EQ(horingParoSave(paro, folder.path().c_str(), 1), horingUnhandledCudaError);
+           EXPECT_EQ(std::string(horingParoGetLastError()).find("rank 0, on GPU 0: copying: "), 0u)
+               << horingParoGetLastError();
+           all_here.arrive_and_wait();
+           cuda_.fail(nullptr, 0);
+         });
 }
 
 // Memory of a caller, on a GPU or of the host.
