@@ -225,7 +225,7 @@ typedef struct {
  * other memory stays until the client is destroyed. So that no communicator allocates later, creation lets each add up a
  * number. An error of a collective comes out of a later call, and one of the GPU sticks, too. While the
  * stream records a graph, calls are refused with horingInvalidUsage and change nothing. Needs a library with kernels.
- * Beside what horingParoGetUsage counts, 266,240 bytes are for partial sums of the gradient norm.
+ * Beside what horingParoGetUsage counts, 262,144 bytes are for partial sums of the gradient norm.
  * (GPUs: run on an emulated driver only, and compiled; not on a GPU yet.) */
 typedef struct {
   size_t size; /* from the initialiser */
@@ -424,8 +424,8 @@ HORING_API horingResult_t horingParoSyncGrads(horingParo_t paro);
 
 /* Writes the 2-norm of the whole model's gradient, computed in float64, and sets *overflow to 1 if an element
  * is infinite or NaN (the norm then is, too), else to 0. Either pointer may be NULL. Collective; called after
- * horingParoSyncGrads, for which it waits, and before horingParoSyncParams. Errors: horingInvalidUsage (at
- * another time), and as for collectives. */
+ * horingParoSyncGrads, for which it waits, and before horingParoSyncParams. On a GPU squares are added up in another order
+ * than on the host, the same on every GPU. Errors: horingInvalidUsage (at another time), and as for collectives. */
 HORING_API horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm, int* overflow);
 
 /* ---- The optimizer ---- */

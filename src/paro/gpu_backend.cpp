@@ -1,5 +1,6 @@
 // Data in memory of a GPU: work is kernels and copies on the caller's stream, which waits for transfers by events.
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -25,8 +26,7 @@ constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 constexpr int32_t kMostBlocks = 2048;
 // Partial sums of squares: as many on every GPU, so that the same sums are the same everywhere.
 constexpr int32_t kSquareBlocks = 64;
-constexpr size_t kSquareParts = size_t{kSquareBlocks} * cuda::kElementThreads,
-                 kJoinedParts = cuda::kElementThreads;
+constexpr size_t kSquareParts = size_t{kSquareBlocks} * cuda::kElementThreads;
 
 // For calls of the driver on a GPU, also while the program records a graph.
 struct OnGpu {
@@ -150,14 +150,14 @@ class GpuBackend final : public Backend {
       : driver_(driver), memory_(memory), stream_(memory.stream), wait_(std::move(wait)) {}
   ~GpuBackend() override {
     if (squares_) release(squares_, kSquareBytes);
-    if (!wait_.untilIdle(stream_)) joined_.leak();
+    if (!wait_.untilIdle(stream_)) parts_.leak();
   }
   Status open() {
     HORING_TRY(gpu().checkStream(stream_));
     HORING_TRY(checkNotRecorded());
     kernels_ = cuda::LaneGpu::of(wait_.gpu());
     HORING_TRY(kernels_->loadElements());
-    HORING_ASSIGN(joined_, PinnedMemory::allocate(wait_.gpu(), kJoinedParts * sizeof(SquareSum)));
+    HORING_ASSIGN(parts_, PinnedMemory::allocate(wait_.gpu(), kSquareBytes));
     HORING_ASSIGN(squares_, allocate(kSquareBytes, "partial sums"));
     return {};
   }
@@ -241,7 +241,7 @@ class GpuBackend final : public Backend {
   }
 
  private:
-  static constexpr size_t kSquareBytes = (kSquareParts + kJoinedParts) * sizeof(SquareSum);
+  static constexpr size_t kSquareBytes = kSquareParts * sizeof(SquareSum);
   const CudaDevice& gpu() const { return *wait_.gpu(); }
   const CudaApi& api() const { return gpu().api(); }
   Status check(int result, const char* tried) const { return api().check(result, tried); }
@@ -275,8 +275,8 @@ class GpuBackend final : public Backend {
   HostWait wait_;
   std::shared_ptr<cuda::LaneGpu> kernels_;
   Status error_;
-  std::byte* squares_ = nullptr;  // kSquareParts, then kJoinedParts
-  PinnedMemory joined_;
+  std::byte* squares_ = nullptr;  // kSquareParts
+  PinnedMemory parts_;            // to which the host gets them
 };
 
 Result<std::byte*> GpuBackend::own(size_t bytes, const char* what) const {
@@ -315,18 +315,13 @@ void GpuBackend::release(std::byte* at, size_t bytes) noexcept {
 }
 
 Result<Squares> GpuBackend::takeSquares() {
-  std::byte* const parts = squares_ + kSquareParts * sizeof(SquareSum);
-  const ElementCall call{
-      ElementWork::kJoinSquares, DataType::kFloat64, DataType::kFloat64, squares_, parts, kSquareParts, 1};
-  HORING_TRY(launch(call, 1));
-  HORING_TRY(copy(joined_.data(), parts, joined_.bytes()));
-  HORING_TRY(clear(squares_, kSquareParts * sizeof(SquareSum)));
+  HORING_TRY(copy(parts_.data(), squares_, kSquareBytes));
+  HORING_TRY(clear(squares_, kSquareBytes));
   HORING_TRY(finish());
   Squares all;
-  const auto* const joined = reinterpret_cast<const SquareSum*>(joined_.data());
-  for (size_t i = 0; i < kJoinedParts; ++i) {
-    all.sum += joined[i].sum;
-    all.finite &= joined[i].not_finite == 0;
+  for (const SquareSum& part : std::span(reinterpret_cast<const SquareSum*>(parts_.data()), kSquareParts)) {
+    all.sum += part.sum;
+    all.finite &= part.not_finite == 0;
   }
   return all;
 }

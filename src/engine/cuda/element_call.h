@@ -10,8 +10,7 @@ enum class ElementWork : int32_t {
   kConvert,     // to[i] = from[i]
   kAccumulate,  // to[i] += factor * from[i]
   kScale,       // to[i] *= factor
-  kAddSquares,  // to[thread] += the squares of the thread's elements of `from`; `to`: a SquareSum for each thread of the grid
-  kJoinSquares  // to[thread] = the sum of its part of `from`; both: SquareSum
+  kAddSquares  // to[thread] += the squares of the thread's elements of `from`; `to`: a SquareSum for each thread of the grid
 };
 
 // The sum of the squares of elements, and how many of the elements are infinite or NaN.

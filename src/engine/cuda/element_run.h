@@ -26,8 +26,6 @@ class ElementRun {
     switch (call_.work) {
       case ElementWork::kConvert:
         return convert();
-      case ElementWork::kJoinSquares:
-        return joinSquares();
       default:
         switch (call_.from_type) {
           case DataType::kFloat16:
@@ -117,15 +115,6 @@ class ElementRun {
       sum.not_finite += value - value == 0 ? 0 : 1;
     }
     mine = sum;
-  }
-  HORING_DEVICE void joinSquares() const {
-    const auto* const parts = static_cast<const SquareSum*>(call_.from);
-    SquareSum sum;
-    for (uint64_t i = thread_; i < call_.count; i += threads_) {
-      sum.sum += parts[i].sum;
-      sum.not_finite += parts[i].not_finite;
-    }
-    static_cast<SquareSum*>(call_.to)[thread_] = sum;
   }
 
   const ElementCall& call_;
