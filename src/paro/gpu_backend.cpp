@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/quotient.h"
 #include "cuda/driver.h"
 #include "cuda/outside_of_graphs.h"
 #include "engine/cuda/element_kernel.h"
@@ -255,7 +256,7 @@ class GpuBackend final : public Backend {
                 horingDataType_t to_type, size_t count, double factor = 1) {
     if (count == 0) return {};
     const ElementCall call{work, typeOf(from_type), typeOf(to_type), from, to, count, factor};
-    const size_t blocks = (count + cuda::kElementThreads - 1) / cuda::kElementThreads;
+    const size_t blocks = quotientUp(count, cuda::kElementThreads);
     return launch(call, static_cast<int32_t>(std::min(blocks, size_t{kMostBlocks})));
   }
   Status launch(const ElementCall& call, int32_t blocks) {

@@ -23,21 +23,19 @@ class ElementRun {
       : call_(call), thread_(thread), threads_(threads) {}
 
   HORING_DEVICE void run() const {
-    switch (call_.work) {
-      case ElementWork::kConvert:
-        return convert();
-      default:
-        switch (call_.from_type) {
-          case DataType::kFloat16:
-            return runOn<Float16>();
-          case DataType::kBfloat16:
-            return runOn<Bfloat16Codec>();
-          case DataType::kFloat64:
-            return runOn<Float64>();
-          default:
-            return runOn<Float32>();
-        }
-    }
+    withCodec(call_.from_type, [this](auto from) {
+      using From = decltype(from);
+      switch (call_.work) {
+        case ElementWork::kConvert:
+          return withCodec(call_.to_type, [this](auto to) { convert<From, decltype(to)>(); });
+        case ElementWork::kAccumulate:
+          return accumulate<From>();
+        case ElementWork::kScale:
+          return scale<From>();
+        case ElementWork::kAddSquares:
+          return addSquares<From>();
+      }
+    });
   }
 
  private:
@@ -45,11 +43,19 @@ class ElementRun {
   using Float32 = FloatCodec<float, uint32_t>;
   using Float64 = FloatCodec<double, uint64_t>;
 
-  template <class Codec>
-  HORING_DEVICE void runOn() const {
-    if (call_.work == ElementWork::kAccumulate) return accumulate<Codec>();
-    if (call_.work == ElementWork::kScale) return scale<Codec>();
-    addSquares<Codec>();
+  // Calls body() with the codec of a type.
+  template <class Body>
+  HORING_DEVICE static void withCodec(DataType type, Body body) {
+    switch (type) {
+      case DataType::kFloat16:
+        return body(Float16());
+      case DataType::kBfloat16:
+        return body(Bfloat16Codec());
+      case DataType::kFloat64:
+        return body(Float64());
+      default:
+        return body(Float32());
+    }
   }
 
   template <class Codec>
@@ -61,33 +67,8 @@ class ElementRun {
     return static_cast<typename Codec::Stored*>(call_.to);
   }
 
-  HORING_DEVICE void convert() const {
-    switch (call_.from_type) {
-      case DataType::kFloat16:
-        return convertFrom<Float16>();
-      case DataType::kBfloat16:
-        return convertFrom<Bfloat16Codec>();
-      case DataType::kFloat64:
-        return convertFrom<Float64>();
-      default:
-        return convertFrom<Float32>();
-    }
-  }
-  template <class From>
-  HORING_DEVICE void convertFrom() const {
-    switch (call_.to_type) {
-      case DataType::kFloat16:
-        return convertBetween<From, Float16>();
-      case DataType::kBfloat16:
-        return convertBetween<From, Bfloat16Codec>();
-      case DataType::kFloat64:
-        return convertBetween<From, Float64>();
-      default:
-        return convertBetween<From, Float32>();
-    }
-  }
   template <class From, class To>
-  HORING_DEVICE void convertBetween() const {
+  HORING_DEVICE void convert() const {
     for (uint64_t i = thread_; i < call_.count; i += threads_)
       to<To>()[i] = storedAs<To>(From::read(from<From>()[i]));
   }
