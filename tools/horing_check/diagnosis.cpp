@@ -388,15 +388,28 @@ void addUplink(const Figures& figures, const Lacks& lacks, const SharedLink& lin
     uplinks.push_back({Part::kReceives, link.nodes, factor, at_once, link.confirmed});
 }
 
+// Nodes that were slow with most others only while many crossed may be missing.
+void settle(const Figures& figures, const std::vector<double>& lacks, std::vector<SharedLink>& groups) {
+  for (SharedLink& group : groups) {
+    std::vector<int> others;
+    for (const SharedLink& other : groups)
+      if (&other != &group) others.insert(others.end(), other.nodes.begin(), other.nodes.end());
+    settleMembers(figures, lacks, kSlowSample, others, group);
+  }
+  std::erase_if(groups, [](const SharedLink& group) { return group.nodes.size() < 2; });
+}
+
 // Either a link that splits the cluster, or those of groups that are slow with most others: what explains more. The samples that they do
 // not slow.
 Figures withoutUplinks(const Figures& figures, Verdict& verdict) {
   const Lacks lacks(figures, &Model::lackOfPair);
   const Model at_once(atOnce(figures), Quantity::kRate, kRateLimits);
   verdict.slow_at_once = at_once.slowNodes();
-  const std::vector<SharedLink> groups = at_once.groups();
+  std::vector<SharedLink> groups = at_once.groups();
   const std::optional<SharedLink> link = findSharedLink(figures, lacks.at_once, kSlowSample);
   if (!link && groups.empty()) return figures;
+  const Lacks of_cluster(figures, &Model::lackOfCluster);
+  settle(figures, of_cluster.at_once, groups);
   int of_link = 0, of_groups = 0;
   for (size_t i = 0; i < figures.samples.size(); ++i) {
     if (!(lacks.at_once[i] > kSlowSample)) continue;
@@ -408,7 +421,6 @@ Figures withoutUplinks(const Figures& figures, Verdict& verdict) {
   if (of_link > of_groups) {
     addUplink(figures, lacks, *link, verdict.uplinks, slowed);
   } else {
-    const Lacks of_cluster(figures, &Model::lackOfCluster);
     for (const SharedLink& group : groups) addUplink(figures, of_cluster, group, verdict.uplinks, slowed);
   }
   Figures rest{figures.nodes, {}, figures.shares};

@@ -1,6 +1,7 @@
 #include "horing_check/shared_link.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -20,6 +21,10 @@ constexpr double kSlowIfCrossed = 0.8;
 // The share of the most slow samples of any round, in rounds that count as slow: chance slows a few samples of any round.
 constexpr double kSlowRound = 0.5;
 constexpr int kMostPasses = 10;
+// A node that is slow itself has fewer samples that are not slow.
+constexpr double kAlways = 0.2;
+// Of its samples with members, the part that is slow then.
+constexpr double kSlowWithMembers = 0.5;
 
 // A pair in a round in which several were slow. It speaks for two nodes being on the same side, or on different ones.
 struct Evidence {
@@ -127,6 +132,85 @@ bool slowWheneverCrossed(const Figures& figures, const Sides& sides, const std::
   return crossed_and_slow >= kSlowIfCrossed * crossed;
 }
 
+// What a side of a link explains. Noise only slows: a slow pair that does not cross says nothing.
+class Members {
+ public:
+  Members(const Figures& figures, const std::vector<double>& excess, double threshold,
+          const std::vector<int>& others, const std::vector<int>& nodes)
+      : is_member_(static_cast<size_t>(figures.nodes)), is_other_(is_member_) {
+    for (const int node : nodes) is_member_[at(node)] = true;
+    for (const int node : others) is_other_[at(node)] = true;
+    for (size_t i = 0; i < figures.samples.size(); ++i) {
+      const Sample& sample = figures.samples[i];
+      if (sample.from < sample.to && !is_other_[at(sample.from)] && !is_other_[at(sample.to)])
+        pairs_of_round_[sample.round].push_back({sample.from, sample.to, excess[i] > threshold});
+    }
+  }
+
+  void settle() {
+    for (int pass = 0, best = explained(); pass < kMostPasses; ++pass) {
+      const int before = best;
+      for (size_t node = 0; node < is_member_.size(); ++node) {
+        if (is_other_[node] || (!is_member_[node] && isSlowItself(static_cast<int>(node)))) continue;
+        is_member_[node] = !is_member_[node];
+        const int now = explained();
+        if (now > best)
+          best = now;
+        else
+          is_member_[node] = !is_member_[node];
+      }
+      if (best == before) return;
+    }
+  }
+
+  std::vector<int> nodes() const {
+    std::vector<int> all;
+    for (size_t node = 0; node < is_member_.size(); ++node)
+      if (is_member_[node]) all.push_back(static_cast<int>(node));
+    return all;
+  }
+
+ private:
+  struct Pair {
+    int from, to;
+    bool is_slow;
+  };
+  static size_t at(int node) { return static_cast<size_t>(node); }
+  bool crosses(const Pair& pair) const { return is_member_[at(pair.from)] != is_member_[at(pair.to)]; }
+
+  // Crossing pairs that are slow, less those that are not, in all rounds in which so many cross that this is most.
+  int explained() const {
+    std::map<int, int, std::greater<>> by_crossing;
+    for (const auto& [round, pairs] : pairs_of_round_) {
+      int crossing = 0, sum = 0;
+      for (const Pair& pair : pairs)
+        if (crosses(pair)) ++crossing, sum += pair.is_slow ? 1 : -1;
+      by_crossing[crossing] += sum;
+    }
+    int sum = 0, best = 0;
+    for (const auto& [crossing, of_rounds] : by_crossing) best = std::max(best, sum += of_rounds);
+    return best;
+  }
+
+  // Nearly always, and with the members, too.
+  bool isSlowItself(int node) const {
+    int met = 0, slow_with_them = 0, all = 0, well = 0;
+    for (const auto& [round, pairs] : pairs_of_round_)
+      for (const Pair& pair : pairs) {
+        if (pair.from != node && pair.to != node) continue;
+        const bool is_them = is_member_[at(pair.from == node ? pair.to : pair.from)];
+        ++all;
+        well += pair.is_slow ? 0 : 1;
+        met += is_them ? 1 : 0;
+        slow_with_them += is_them && pair.is_slow ? 1 : 0;
+      }
+    return slow_with_them >= kSlowWithMembers * met && well <= kAlways * all;
+  }
+
+  std::vector<bool> is_member_, is_other_;
+  std::map<int, std::vector<Pair>> pairs_of_round_;
+};
+
 }  // namespace
 
 std::optional<SharedLink> findSharedLink(const Figures& figures, const std::vector<double>& excess,
@@ -150,6 +234,14 @@ std::optional<SharedLink> findSharedLink(const Figures& figures, const std::vect
   link.confirmed =
       static_cast<double>(pairs.size()) >= std::min(kPairsOfNode * nodes, kMostPairs * side * (nodes - side));
   return link;
+}
+
+void settleMembers(const Figures& figures, const std::vector<double>& excess, double threshold,
+                   const std::vector<int>& others, SharedLink& link) {
+  if (figures.nodes > kMostToSettle) return;
+  Members members(figures, excess, threshold, others, link.nodes);
+  members.settle();
+  link.nodes = members.nodes();
 }
 
 }  // namespace horing::check

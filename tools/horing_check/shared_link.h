@@ -20,4 +20,10 @@ struct SharedLink {
 std::optional<SharedLink> findSharedLink(const Figures& figures, const std::vector<double>& excess,
                                          double threshold);
 
+// Adds nodes to the link's side, and removes some, one by one, as long as that explains more: pairs that cross are slow whenever so many or
+// more do. `excess` as before. Other nodes: of other links. For up to kMostToSettle nodes: others have few figures each.
+constexpr int kMostToSettle = 64;
+void settleMembers(const Figures& figures, const std::vector<double>& excess, double threshold,
+                   const std::vector<int>& others, SharedLink& link);
+
 }  // namespace horing::check

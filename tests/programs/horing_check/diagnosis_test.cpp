@@ -109,6 +109,24 @@ TEST(Diagnosis, TellsAnUplinkFromTheNodesThatShareIt) {
   EXPECT_EQ(uplinksOf(clean.check()), "");
 }
 
+// Of four nodes one or two were hardly slow with the others, since few crossed when they were measured again, or pauses slowed what they
+// exchange among themselves.
+TEST(Diagnosis, FindsEachNodeBehindAnUplinkOnABusyMachine) {
+  for (const double pauses : {0.0, 0.1, 0.25}) {
+    int right = 0;
+    for (unsigned seed = 1; seed <= 40; ++seed) {
+      SimulatedCluster cluster(16, seed, {0.02, 0.1});
+      const int first = static_cast<int>(seed % 13);
+      cluster.shareUplink({first, first + 1, first + 2, first + 3}, 2);
+      cluster.pause(pauses);
+      std::string group;
+      for (int node = first; node < first + 4; ++node) group += std::to_string(node) + " ";
+      right += uplinksOf(cluster.check()) == group + "send, " + group + "receive" ? 1 : 0;
+    }
+    EXPECT_GE(right, pauses < 0.2 ? 38 : 35) << pauses;
+  }
+}
+
 TEST(Diagnosis, TellsTwoUplinksApartAndASlowNodeBesideThem) {
   SimulatedCluster cluster(16, 1);
   cluster.shareUplink({1, 2, 3}, 1.0);
