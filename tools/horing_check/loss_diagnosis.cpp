@@ -22,6 +22,9 @@ constexpr double kShareIfSlow = 0.01;
 // Lossy samples beyond those expected of noise, for a suspicion and for blame.
 constexpr double kSuspected = 1.5, kBlamed = 4;
 constexpr double kDeviations = 4;
+// Where many samples are lossy, a side is also blamed if so many are by chance on one of all sides with the probability above, each with the
+// share that three of four sides do not exceed.
+constexpr double kUsualNoise = 0.75;
 // The samples of a path before it is blamed, the part of them that has to be lossy, and the accepted probability that noise does that to
 // any path.
 constexpr int kLossySamplesOfPath = 4;
@@ -48,6 +51,17 @@ struct LossTally {
   double share() const { return resent / sent; }
   double lossyPart() const { return static_cast<double>(lossy) / samples; }
 };
+
+// That at least `lossy` of so many samples are, each with this probability.
+double chanceOf(int lossy, int samples, double probability) {
+  double chance = 0;
+  if (probability <= 0) return 0;
+  for (int i = lossy; i <= samples; ++i)
+    chance +=
+        std::exp(std::lgamma(samples + 1.0) - std::lgamma(i + 1.0) - std::lgamma(samples - i + 1.0) +
+                 i * std::log(probability) + (samples - i) * std::log1p(-std::min(probability, 1 - 1e-9)));
+  return chance;
+}
 
 class Losses {
  public:
@@ -102,22 +116,29 @@ class Losses {
     std::vector<double> parts;
     for (const auto& [side, tally] : sides) parts.push_back(tally.lossyPart());
     std::sort(parts.begin(), parts.end());
+    const std::vector<double> all_parts = parts;
     parts.resize((parts.size() + 1) / 2);
     const double noise = std::accumulate(parts.begin(), parts.end(), 0.0) / static_cast<double>(parts.size());
     // Among many sides, noise alone makes some of them worse.
     const double blamed = kBlamed + std::log10(std::max(1.0, static_cast<double>(sides.size()) / 16));
     std::optional<Finding> found;
     double most = 0;
+    const double usual = quantile(all_parts, kUsualNoise), count = static_cast<double>(sides.size());
     for (const auto& [side, tally] : sides) {
       const double expected = noise * tally.samples;
       const double excess = tally.lossy - expected - kDeviations * std::sqrt(expected);
       // With one lossy partner only it may be the path.
       if (excess <= kSuspected || tally.lossy_paths.size() < 2 || tally.lossyPart() <= most) continue;
       most = tally.lossyPart();
-      found = Finding{Quantity::kLoss, side.first,
-                      side.second,     -1,
-                      tally.share(),   static_cast<int>(tally.lossy_paths.size()),
-                      excess > blamed};
+      found =
+          Finding{Quantity::kLoss,
+                  side.first,
+                  side.second,
+                  -1,
+                  tally.share(),
+                  static_cast<int>(tally.lossy_paths.size()),
+                  excess > blamed || (tally.lossy - expected > blamed &&
+                                      count * chanceOf(tally.lossy, tally.samples, usual) < kLossByAccident)};
     }
     return found;
   }

@@ -64,6 +64,18 @@ TEST(Losses, BeforeASlowLinkAreNotReportedUnlessTheyAreMany) {
   }
 }
 
+// A quarter and more of all samples are lossy: what is usual then is known well.
+TEST(Losses, AreFoundMoreOftenThanChanceAmongMany) {
+  int right = 0;
+  for (unsigned seed = 5000; seed < 5100; ++seed) {
+    SimulatedCluster cluster(8, seed, {0.02, 0.05});
+    cluster.overflow(0.3);
+    cluster.loseReceived(static_cast<int>(seed % 8), 0.0015);
+    right += blamed(cluster.check(), Quantity::kLoss) == std::to_string(seed % 8) + " receives" ? 1 : 0;
+  }
+  EXPECT_GE(right, 33);
+}
+
 // A queue that overflows now and then is no fault of a node.
 TEST(Losses, InBurstsAreBlamedOnNobody) {
   int blamed_any = 0;
