@@ -203,8 +203,9 @@ HORING_API horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank);
 HORING_API horingResult_t horingCommCuDevice(const horingComm_t comm, int* device);
 
 /* Extension. Writes the bytes of memory that this rank holds for the communicator: slots, shared segments, plans; 0
- * while it is suspended. Grows when a plan is first used. GPU resources that the library keeps of destroyed
- * communicators (docs/semantics.md) are not counted; HORING_DEBUG=info logs them. Errors as for horingCommCount. */
+ * while it is suspended. Grows when a plan is first used, and when messages are larger than all before. GPU resources
+ * that the library keeps of destroyed communicators (docs/semantics.md) are not counted; HORING_DEBUG=info logs them.
+ * Errors as for horingCommCount. */
 HORING_API horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_t* bytes);
 
 /* Extension. Writes a description for humans: the placement of ranks, the rings, the transports, the

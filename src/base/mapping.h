@@ -33,7 +33,7 @@ class Mapping {
 };
 
 // Faults in the pages of these bytes of a writable mapping without changing them; in a file with holes, they are allocated. False: there is
-// no room for them, or the kernel is older than Linux 5.14, which can only raise SIGBUS.
+// no room for them, or the kernel is older than Linux 5.14, which can only raise SIGBUS; errno says which (EFAULT: no room in the file).
 bool populatePages(std::byte* data, size_t bytes);
 
 }  // namespace horing

@@ -321,7 +321,7 @@ TEST(ShmFiles, OfLinksAreUnlinkedOnceBothEndsAreThere) {
 class MappedFile {
  public:
   MappedFile() {
-    Result<ShmFile> made = createShmFile(path_, kBytes, "a test");
+    Result<ShmFile> made = createShmFile(path_, kBytes, kSpareBytes, "a test");
     EXPECT_TRUE(made.ok()) << made.status().message();
     if (made.ok()) file = made.take();
     if (file.map.data()) *file.map.data() = std::byte{1};
@@ -507,8 +507,8 @@ TEST(ShmOptions, AreChecked) {
       << "a rank of another job, whatever they have in common";
 }
 
-// A tmpfs of 64 KiB on `path`, seen by this process only. False: no right to make one here.
-bool mountTinyDirectory(const std::string& path) {
+// A tmpfs on `path`, seen by this process only. False: no right to make one here.
+bool mountTinyDirectory(const std::string& path, const char* size = "size=64k") {
   const std::string uids = "0 " + std::to_string(::geteuid()) + " 1";
   const std::string gids = "0 " + std::to_string(::getegid()) + " 1";
   if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
@@ -516,7 +516,7 @@ bool mountTinyDirectory(const std::string& path) {
   std::ofstream("/proc/self/uid_map") << uids;
   std::ofstream("/proc/self/setgroups") << "deny";
   std::ofstream("/proc/self/gid_map") << gids;
-  return ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") == 0;
+  return ::mount("tmpfs", path.c_str(), "tmpfs", 0, size) == 0;
 }
 
 // 0: as it should be. 77: cannot be tried here.
@@ -611,13 +611,14 @@ TEST(ShmSpace, SlotsHaveTheirMemoryFromTheBeginningWhereRoomIsScarce) {
 }
 
 // 0: as it should be. 77: cannot be tried here.
-int outgrowATinyDirectory(const ShmFolder& folder) {
-  if (!mountTinyDirectory(folder.path())) return 77;
-  LinkedRanks ranks(folder, {.channels = 1, .slots = 2, .slot_bytes = 65536}, 1);
+int fillADirectoryLater(const ShmFolder& folder) {
+  if (!mountTinyDirectory(folder.path(), "size=8m")) return 77;
+  LinkedRanks ranks(folder, kLargeSlots, 1);
   if (!ranks.is_linked) return 1;
-  for (uint64_t number = 0; number < 4; ++number)
+  std::ofstream(folder.path() + "/full") << std::string(16 << 20, 'x');
+  for (uint64_t number = 0; number < 16; ++number)
     if (!ranks.send(900, number)) return 2;
-  if (ranks.send(65536, 4)) return 3;
+  if (ranks.send(65536, 16)) return 3;
   const Status status = ranks.transports[0]->progress();
   if (status.code() != Code::kSystemError) return 4;
   for (const char* part : {"rank 0", "rank 1", "HORING_SHM_DIR"})
@@ -625,9 +626,30 @@ int outgrowATinyDirectory(const ShmFolder& folder) {
   return 0;
 }
 
+// 0: as it should be. 77: cannot be tried here.
+int promiseMoreThanThereIs(const ShmFolder& folder) {
+  if (!mountTinyDirectory(folder.path(), "size=8m")) return 77;
+  std::vector<std::unique_ptr<LinkedRanks>> pairs;
+  for (int i = 0; i < 16; ++i) {
+    pairs.push_back(std::make_unique<LinkedRanks>(folder, kLargeSlots, 1));
+    if (!pairs.back()->is_linked) return 1;
+  }
+  for (uint64_t number = 0; number < 16; ++number)
+    for (const auto& pair : pairs)
+      if (!pair->send(65536, number)) return 2;
+  return 0;
+}
+
+TEST(ShmSpace, NoMoreIsPromisedThanADirectoryHas) {
+  ShmFolder folder;
+  const int result = exitStatus(forkRank(0, [&](int) { return promiseMoreThanThereIs(folder); }));
+  if (result == 77) GTEST_SKIP() << "no right to mount a small tmpfs here";
+  EXPECT_EQ(result, 0);
+}
+
 TEST(ShmSpace, ADirectoryThatFillsUpLaterIsAnErrorAndNoSignal) {
   ShmFolder folder;
-  const int result = exitStatus(forkRank(0, [&](int) { return outgrowATinyDirectory(folder); }));
+  const int result = exitStatus(forkRank(0, [&](int) { return fillADirectoryLater(folder); }));
   if (result == 77) GTEST_SKIP() << "no right to mount a small tmpfs here";
   EXPECT_EQ(result, 0);
 }

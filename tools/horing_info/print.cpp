@@ -59,9 +59,9 @@ std::string transportsText(const Facts& facts) {
       formatString("Transports, tried with a communicator of %d ranks in this process\n", facts.trial_ranks);
   for (const TransportTrial& trial : facts.transports) {
     text += formatString("  %-8s", trial.name.c_str());
-    text += trial.status.ok()
-                ? formatString("usable, a rank's end takes %.2f MiB\n", mib(trial.bytes_per_rank))
-                : "not usable: " + trial.status.message() + "\n";
+    text += trial.status.ok() ? formatString("usable, a rank's end takes %.2f MiB with small messages\n",
+                                             mib(trial.bytes_per_rank))
+                              : "not usable: " + trial.status.message() + "\n";
   }
   text += formatString(
       "  Where kernels serve ranks of one process (HORING_GPU_PATH), each takes %.2f MiB of its GPU\n",

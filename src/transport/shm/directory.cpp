@@ -2,10 +2,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
@@ -47,6 +51,16 @@ Status notAllocated(int error, uint64_t bytes, const std::string& path, const st
                     "or name another "
                     "directory (HORING_SHM_DIR)",
                     folder.c_str(), purpose.c_str(), bytes, *free, folder.c_str());
+}
+
+// Not in a sandbox without mbind().
+void preferThisNode(const ShmMap& map) {
+  constexpr size_t kBits = 8 * sizeof(unsigned long);
+  std::array<unsigned long, 16> nodes{};
+  unsigned int node = 0;
+  if (::syscall(SYS_getcpu, nullptr, &node, nullptr) != 0 || node >= kBits * nodes.size()) return;
+  nodes[node / kBits] = 1UL << (node % kBits);
+  (void)::syscall(SYS_mbind, map.data(), map.bytes(), MPOL_PREFERRED, nodes.data(), kBits * nodes.size(), 0);
 }
 
 Result<std::pair<OwnedName, Fd>> createEmpty(const std::string& path, const std::string& purpose) {
@@ -187,9 +201,10 @@ void OwnedName::remove() {
   path_.clear();
 }
 
-Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std::string& purpose) {
+Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, uint64_t spare_bytes,
+                              const std::string& purpose) {
   const std::optional<uint64_t> free = freeBytes(folderOf(path));
-  if (free && *free < bytes + kSpareBytes) return createElsewhere(path + ".new", bytes, purpose);
+  if (free && *free < bytes + spare_bytes) return createElsewhere(path + ".new", bytes, purpose);
   HORING_ASSIGN(auto made, createEmpty(path + ".new", purpose));
   // Other processes may fill the directory meanwhile.
   if (const int error = allocate(made.second.get(), bytes); error != 0) {
@@ -207,6 +222,7 @@ Result<ShmFile> createShmFileWithHoles(const std::string& path, uint64_t bytes, 
   if (::ftruncate(made.second.get(), static_cast<off_t>(bytes)) != 0)
     return systemError(errno, "setting the size of %s", path.c_str());
   HORING_ASSIGN(ShmMap map, mapShmFile(made.second.get(), bytes, path));
+  preferThisNode(map);
   return ShmFile{std::move(made.first), std::move(made.second), std::move(map), false, true};
 }
 

@@ -50,10 +50,12 @@ struct ShmFile {
 };
 
 // A new file, readable and writable by its user only, under `path` plus ".new" until publish() renames it: so a peer finds it complete or
-// not at all. All of its memory is allocated: no SIGBUS later. If the directory has less room than that plus kSpareBytes, the memory is a
+// not at all. All of its memory is allocated: no SIGBUS later. If the directory has less room than that plus spare_bytes, the memory is a
 // memfd, which no directory limits, and the name is a symbolic link to it, valid as long as `fd` is open. `purpose`: for errors.
-Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std::string& purpose);
-// The same without memory: populatePages() comes before every write, or SIGBUS may.
+Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, uint64_t spare_bytes,
+                              const std::string& purpose);
+// The same without memory: populatePages() comes before every write, or SIGBUS may. Whoever calls that, the memory comes from this thread's
+// NUMA node where the system lets a process choose, as if it were allocated here.
 Result<ShmFile> createShmFileWithHoles(const std::string& path, uint64_t bytes, const std::string& purpose);
 Status publish(ShmFile& file, const std::string& path);
 // Left free for presence files.

@@ -1,10 +1,12 @@
 #include "transport/shm/link.h"
 
+#include <atomic>
 #include <cstring>
 #include <new>
 
 #include "base/check.h"
 #include "base/mapping.h"
+#include "base/per_process.h"
 #include "transport/link_shape.h"
 #include "transport/shm/shm_transport.h"
 
@@ -28,17 +30,36 @@ Status checkRow(const RowHeader& row, const LinkShape& shape, uint64_t bytes, co
   return notARow(path);
 }
 
+// What files with holes may still take of the directory.
+struct Promised {
+  std::atomic<uint64_t> bytes{0};  // in this process, which stands for the others of its node
+  std::atomic<size_t> ranks{1};    // the most that any of its communicators has in a node
+};
+
+// What all links of this node may still take, if its other processes have promised as much.
+uint64_t promisedBytes(const ShmSelf& self) {
+  auto& promised = perProcess<Promised>();
+  size_t ranks = promised.ranks.load(std::memory_order_relaxed);
+  while (ranks < self.linked_ranks && !promised.ranks.compare_exchange_weak(ranks, self.linked_ranks)) {
+  }
+  return promised.bytes * promised.ranks;
+}
+
 // The file for slots that a peer sends into.
-Result<ShmFile> createRow(const std::string& path, const LinkShape& shape, bool with_holes,
+Result<ShmFile> createRow(const ShmSelf& self, const std::string& path, const LinkShape& shape,
                           const std::string& purpose) {
   const uint64_t bytes = shmLinkBytes(shape);
-  if (with_holes) {
-    HORING_ASSIGN(ShmFile file, createShmFileWithHoles(path, bytes, purpose));
-    std::byte* const data = file.map.data();
-    if (populatePages(data, sizeof(RowHeader)) && populateSlotRowHeaders(data + sizeof(RowHeader), shape))
+  const uint64_t promised = promisedBytes(self);
+  const uint64_t free = freeBytes(self.directory).value_or(UINT64_MAX);
+  if (self.can_populate && free > self.ample_bytes &&
+      free - self.ample_bytes >= promised + bytes * self.linked_ranks) {
+    Result<ShmFile> file = createShmFileWithHoles(path, bytes, purpose);
+    std::byte* const data = file.ok() ? file.value().map.data() : nullptr;
+    if (data && populatePages(data, sizeof(RowHeader)) &&
+        populateSlotRowHeaders(data + sizeof(RowHeader), shape))
       return file;
   }
-  return createShmFile(path, bytes, purpose);
+  return createShmFile(path, bytes, promised + kSpareBytes, purpose);
 }
 
 }  // namespace
@@ -52,7 +73,7 @@ Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress&
                                                 int number) {
   HORING_ASSIGN(ShmPeer opened, ShmPeer::open(self->directory, self->address, peer));
   const std::string path = self->path(rowSuffix(peer.rank, number));
-  HORING_ASSIGN(ShmFile inbound, createRow(path, shape, self->hasAmpleRoom(),
+  HORING_ASSIGN(ShmFile inbound, createRow(*self, path, shape,
                                            formatString("rank %d's link %d to rank %d (%s)", self->rank(),
                                                         number, peer.rank, linkShapeText(shape).c_str())));
   auto* header = new (inbound.map.data()) RowHeader{};
@@ -71,6 +92,23 @@ Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress&
   // Already now, since the peer may leave before the link is established.
   link->link_.state().watch(&link->peer_.departed());
   return link;
+}
+
+ShmLink::ShmLink(ShmSelf* self, SlotLinkState state, const LinkShape& shape, ShmPeer peer, ShmFile inbound)
+    : self_(self),
+      link_(std::move(state), shape, "shm " + self->directory),
+      peer_(std::move(peer)),
+      inbound_(std::move(inbound)) {
+  if (inbound_.has_holes) perProcess<Promised>().bytes += inbound_.map.bytes();
+}
+
+ShmLink::~ShmLink() {
+  dropInbound();
+}
+
+void ShmLink::dropInbound() {
+  if (inbound_.has_holes) perProcess<Promised>().bytes -= inbound_.map.bytes();
+  inbound_ = {};
 }
 
 RowState ShmLink::answer() const {
@@ -105,7 +143,7 @@ Result<bool> ShmLink::openOutbound() {
 void ShmLink::giveUp() {
   self_->given_up->set(link_.peer());
   link_.giveUp();
-  inbound_ = {};
+  dropInbound();
 }
 
 bool ShmLink::settle() {

@@ -26,11 +26,8 @@ struct ShmSelf {
   Rights rights;
   bool can_populate = false;  // the kernel has what populatePages() needs
   uint64_t ample_bytes = 0;   // ShmOptions
+  size_t linked_ranks = 1;    // this one, and those that it has links to or is about to
 
-  // Whether slots may get their memory when they are first used.
-  bool hasAmpleRoom() const {
-    return can_populate && freeBytes(directory).value_or(ample_bytes) >= ample_bytes;
-  }
   // Whether the rights have changed since it was made: files of peers, or of this rank for peers, may be inaccessible.
   bool hasOtherRights() const { return Rights() != rights; }
 
@@ -42,6 +39,8 @@ class ShmLink {
  public:
   static Result<std::unique_ptr<ShmLink>> begin(ShmSelf* self, const ShmAddress& peer, const LinkShape& shape,
                                                 int number);
+
+  ~ShmLink();
 
   SlotLink& link() { return link_; }
   // Drives the handshake; true once it has succeeded, failed, or been given up.
@@ -58,15 +57,12 @@ class ShmLink {
   }
 
  private:
-  ShmLink(ShmSelf* self, SlotLinkState state, const LinkShape& shape, ShmPeer peer, ShmFile inbound)
-      : self_(self),
-        link_(std::move(state), shape, "shm " + self->directory),
-        peer_(std::move(peer)),
-        inbound_(std::move(inbound)) {}
+  ShmLink(ShmSelf* self, SlotLinkState state, const LinkShape& shape, ShmPeer peer, ShmFile inbound);
   // Maps the peer's row if it is there. False: not yet.
   Result<bool> openOutbound();
   // Gives the link up when the ends can no longer open each other's files.
   void giveUp();
+  void dropInbound();
   // The peer's answer in this rank's row; kWaiting: none yet.
   RowState answer() const;
   RowHeader& inboundHeader() const { return *reinterpret_cast<RowHeader*>(inbound_.map.data()); }

@@ -149,6 +149,7 @@ Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_ad
   if (bell_fd_ < 0) {
     HORING_ASSIGN(bell_fd_, share_.bell().open());
   }
+  self_.linked_ranks = std::max(self_.linked_ranks, links_.size() + 2);
   HORING_ASSIGN(std::unique_ptr<ShmLink> link, ShmLink::begin(&self_, *address, shape, number));
   if (link->isElsewhere() && !std::exchange(told_of_full_directory_, true))
     log_.info(

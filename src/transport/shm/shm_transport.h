@@ -19,8 +19,8 @@ struct ShmOptions {
   int rank = 0;
   const Clock* clock = nullptr;  // must outlive the transport; for the interval of liveness checks
   Log log = Log();
-  // With so much room in the directory slots get their memory when they are first used. With less they get it when a link is made, which
-  // can then turn to memory elsewhere.
+  // Slots get their memory when they are first used if the directory has so much more room than all of them may take. Else they get it when
+  // their link is made, which can then turn to memory elsewhere.
   uint64_t ample_bytes = uint64_t{4} << 30;
 };
 

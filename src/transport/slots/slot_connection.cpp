@@ -1,5 +1,6 @@
 #include "transport/slots/slot_connection.h"
 
+#include <cerrno>
 #include <cinttypes>
 
 namespace horing {
@@ -38,11 +39,16 @@ bool SlotSender::look() {
 }
 
 void SlotSender::failWithoutRoom() {
+  const int error = errno;
+  if (error == EFAULT)
+    return state_->fail(makeStatus(
+        Code::kSystemError,
+        "rank %d, link to rank %d: no memory is left for a slot. The directory of shared memory has filled "
+        "up "
+        "since the link was made: enlarge it (mount -o remount,size=...), or name another (HORING_SHM_DIR)",
+        state_->rank(), state_->peer()));
   state_->fail(
-      makeStatus(Code::kSystemError,
-                 "rank %d, link to rank %d: no memory is left for a slot. The directory of shared memory "
-                 "is full: enlarge it (mount -o remount,size=...), or name another (HORING_SHM_DIR)",
-                 state_->rank(), state_->peer()));
+      systemError(error, "rank %d, link to rank %d: memory for a slot", state_->rank(), state_->peer()));
 }
 
 bool SlotReceiver::look() {

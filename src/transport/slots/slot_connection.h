@@ -53,7 +53,7 @@ class SlotLinkState {
 inline constexpr uint32_t kRoamingBytes = 2048;
 
 // A connection with slots in memory that both ends access. Everything posted has arrived: flushed() is always true. After an error (an
-// invalid counter, a peer that left without returning credits, no memory for a slot) there are no more free slots.
+// invalid counter, a peer that left without returning credits) there are no more free slots. Without memory for a slot, the link fails.
 class SlotSender final : public Sender, public SharedSlotsSender {
  public:
   // `first`: the start of the queue's counters.

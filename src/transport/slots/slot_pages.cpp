@@ -4,15 +4,6 @@
 
 namespace horing {
 
-namespace {
-
-uintptr_t pageOf(const std::byte* at) {
-  constexpr uintptr_t kSmallestPage = 4096;
-  return reinterpret_cast<uintptr_t>(at) / kSmallestPage;
-}
-
-}  // namespace
-
 SlotPages SlotPages::ofHeaders(const SlotQueue& queue) {
   SlotPages pages;
   pages.has_all_.resize(queue.all);
@@ -20,12 +11,8 @@ SlotPages SlotPages::ofHeaders(const SlotQueue& queue) {
   return pages;
 }
 
-bool SlotPages::reachAbsent(const SlotQueue& queue, uint32_t slot, uint32_t bytes) {
-  std::byte* const header = queue.slot(slot);
-  const std::byte* const data = header + sizeof(SlotHeader);
-  const SlotRow& row = queue.rowOf(slot);
-  if (bytes <= row.bytes && pageOf(data + bytes - 1) == pageOf(data - 1)) return true;
-  if (!populatePages(header, row.pitch())) return false;
+bool SlotPages::populate(const SlotQueue& queue, uint32_t slot) {
+  if (!populatePages(queue.slot(slot), queue.rowOf(slot).pitch())) return false;
   has_all_[slot] = true;
   --absent_;
   return true;

@@ -16,13 +16,19 @@ class SlotPages {
   // Only headers have.
   static SlotPages ofHeaders(const SlotQueue& queue);
 
-  // Gives the slot memory for so many bytes of data. False: there is no room.
+  // Gives the slot memory for so many bytes of data. False: the kernel refused (populatePages).
   bool reach(const SlotQueue& queue, uint32_t slot, uint32_t bytes) {
-    return absent_ == 0 || has_all_[slot] || reachAbsent(queue, slot, bytes);
+    return absent_ == 0 || isOnPageOfHeader(queue.slot(slot), bytes) || has_all_[slot] ||
+           populate(queue, slot);
   }
 
  private:
-  bool reachAbsent(const SlotQueue& queue, uint32_t slot, uint32_t bytes);
+  static bool isOnPageOfHeader(const std::byte* header, uint32_t bytes) {
+    constexpr uintptr_t kSmallestPage = 4096;
+    const uintptr_t data = reinterpret_cast<uintptr_t>(header) + sizeof(SlotHeader);
+    return bytes <= kSmallestPage && (data + bytes - 1) / kSmallestPage == (data - 1) / kSmallestPage;
+  }
+  bool populate(const SlotQueue& queue, uint32_t slot);
 
   std::vector<bool> has_all_;  // by slot
   uint32_t absent_ = 0;        // slots that have not
