@@ -52,7 +52,8 @@ inline constexpr const char* kReproducibleAlgorithm = "ho_ordered";
 // The algorithm of large all-reduces if the links of groups differ in speed. For smaller ones latency counts more, and since each group
 // exchanges a part of the vector with every other, so does the number of messages.
 inline constexpr const char* kUnequalAlgorithm = "ho_shares";
-inline constexpr int kLeastUnequalGroups = 3;
+// More than 128 were not simulated; a rank has connections to one of each, and 1,024 descriptors as a rule.
+inline constexpr int kLeastUnequalGroups = 3, kMostUnequalGroups = 128;
 inline constexpr size_t kLeastUnequalBytes = 256 << 10;
 constexpr size_t leastUnequalBytes(int groups) {
   constexpr size_t kLeastPart = 32 << 10;
