@@ -279,8 +279,9 @@ Result<Client::GradBuffer*> Client::openBuffer(int number) {
     buffer = find_free();
   }
   if (!buffer && row_->grads == horingParoWhole) {
-    const auto absent =
-        std::ranges::find_if(grad_buffers_, [](const GradBuffer& each) { return !each.memory; });
+    const auto absent = std::ranges::find_if(grad_buffers_, [](const GradBuffer& each) {
+      return !each.memory && each.use == GradBuffer::Use::kFree;
+    });
     if (absent != grad_buffers_.end()) {
       HORING_ASSIGN(absent->memory, allocateGradBuffer());
       buffer = &*absent;

@@ -318,6 +318,28 @@ TEST(TrainingOnGrowingBuckets, KeepsNoMoreGatheredThanWasGatheredAtOnce) {
   destroyAll(comms);
 }
 
+// The gradients of one are open, without memory, when those of the other get theirs.
+TEST(TrainingOnSmallModels, HaveBucketsWithNothingBesideOthers) {
+  const std::vector<horingParoParam_t> params = {{0, horingFloat32, 1}, {4, horingFloat32, 1}};
+  const std::vector<horingComm_t> comms = makeGroupsOf({2});
+  onEveryRank(2, [&](int rank) {
+    horingParo_t paro = nullptr;
+    horingParoConfig_t config = configOf(horingParoNNN);
+    config.bucketBytes = 1;
+    ASSERT_PARO(
+        horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, params.data(), params.size()));
+    horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;
+    ASSERT_PARO(horingParoGetInfo(paro, &info));
+    ASSERT_EQ(info.numBuckets, 2);
+    for (const int bucket : {0, 1}) ASSERT_PARO(horingParoOpenGrads(paro, bucket));
+    for (const int bucket : {0, 1}) ASSERT_PARO(horingParoReduceGrads(paro, bucket));
+    ASSERT_PARO(horingParoSyncGrads(paro));
+    ASSERT_PARO(horingParoSyncParams(paro));
+    ASSERT_PARO(horingParoDestroy(paro));
+  });
+  destroyAll(comms);
+}
+
 // Nothing at all, nothing in it, nothing to train, less than an element for each rank.
 TEST(TrainingOnSmallModels, EqualsOneRank) {
   const std::vector<std::vector<horingParoParam_t>> models = {
