@@ -38,9 +38,9 @@ struct Plan {
 // One of the communicators that are measured. A resource.
 class RingOfNodes {
  public:
-  explicit RingOfNodes(Curfew& curfew) : curfew_(curfew) {}
+  explicit RingOfNodes(TimeLimit& time_limit) : time_limit_(time_limit) {}
   ~RingOfNodes() {
-    curfew_.remove(comm_);
+    time_limit_.remove(comm_);
     (void)horingCommDestroy(comm_);
   }
   RingOfNodes(const RingOfNodes&) = delete;
@@ -52,7 +52,7 @@ class RingOfNodes {
     receive_ = send_;
     HORING_TRY(called(horingSetDefault("HORING_ALGO", kForceRings), "HORING_ALGO"));
     HORING_TRY(called(horingCommInitRank(&comm_, nodes, id, self), "nodes cannot meet for collectives"));
-    curfew_.add(comm_);
+    time_limit_.add(comm_);
     return {};
   }
 
@@ -84,7 +84,7 @@ class RingOfNodes {
                                nullptr);
   }
 
-  Curfew& curfew_;
+  TimeLimit& time_limit_;
   horingComm_t comm_ = nullptr;
   int nodes_ = 0;
   std::vector<float> send_, receive_;
@@ -101,7 +101,7 @@ Result<std::vector<double>> timesOf(Nodes& nodes, const std::vector<int>& member
   std::vector<double> times(std::size(kMeasured));
   const auto self = std::find(members.begin(), members.end(), nodes.self());
   if (self != members.end()) {
-    RingOfNodes ring(nodes.curfew());
+    RingOfNodes ring(nodes.timeLimit());
     HORING_TRY(ring.make(static_cast<int>(members.size()), id, static_cast<int>(self - members.begin()),
                          plan.bytes));
     for (size_t i = 0; i < times.size(); ++i) {

@@ -109,7 +109,7 @@ InsidePaths measureOwn(std::chrono::steady_clock::time_point latest) {
     own.left_out = graph.status().message();
     return own;
   }
-  own.all = numaPaths(graph.value());
+  own = numaPaths(graph.value(), latest);
   const Status gpus = addGpuPaths(graph.value(), latest, own.all);
   if (!gpus.ok()) own.left_out = gpus.message();
   return own;

@@ -89,7 +89,7 @@ void showProgress(const std::string& text) {
   if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s", text.c_str());
 }
 
-// From the thread of the curfew.
+// From the thread of the time limit.
 void exitOverdue() {
   char host[64] = "";
   (void)gethostname(host, sizeof host - 1);
@@ -110,8 +110,8 @@ Status alignTimes(Nodes& nodes, SessionOptions& session) {
 
 int check(CheckOptions options) {
   const std::chrono::milliseconds time(static_cast<int64_t>(options.session.time_s * 1000));
-  Curfew curfew(options.session.start + time, exitOverdue);
-  Result<Nodes> met = Nodes::meet(static_cast<int>(time.count()), curfew);
+  TimeLimit time_limit(options.session.start + time, exitOverdue);
+  Result<Nodes> met = Nodes::meet(static_cast<int>(time.count()), time_limit);
   if (!met.ok()) return fail(met.status());
   Nodes& nodes = met.value();
   if (nodes.self() < 0) return 0;

@@ -108,7 +108,7 @@ Status called(horingResult_t result, const char* what) {
   return makeStatus(static_cast<Code>(result), "%s: %s", what, horingGetLastError(nullptr));
 }
 
-Result<Nodes> Nodes::meet(int timeout_ms, Curfew& curfew) {
+Result<Nodes> Nodes::meet(int timeout_ms, TimeLimit& time_limit) {
   // Defaults, unless the environment sets them: no calibration besides this program, and no wait beyond its time.
   HORING_TRY(called(horingSetDefault("HORING_CALIBRATE", "0"), "HORING_CALIBRATE"));
   HORING_TRY(limitNewCommunicators(timeout_ms));
@@ -117,7 +117,7 @@ Result<Nodes> Nodes::meet(int timeout_ms, Curfew& curfew) {
   HORING_TRY(called(horingSetDefault("HORING_HEARTBEAT_MS", std::to_string(beat_ms).c_str()),
                     "HORING_HEARTBEAT_MS"));
   Nodes nodes;
-  nodes.curfew_ = &curfew;
+  nodes.time_limit_ = &time_limit;
   nodes.rails_ = takeRails();
   horingComm_t all = nullptr;
   HORING_TRY(called(horingCommInitFromEnv(&all), "the ranks cannot meet"));
@@ -193,7 +193,7 @@ Result<Nodes> Nodes::meetAgain() {
   if (call.is_valid == 0)
     return makeStatus(Code::kRemoteError, "%s cannot listen there", names_.front().c_str());
   Nodes nodes;
-  nodes.curfew_ = curfew_;
+  nodes.time_limit_ = time_limit_;
   nodes.self_ = self_;
   nodes.ranks_ = ranks_;
   nodes.names_ = names_;
@@ -205,7 +205,7 @@ Result<Nodes> Nodes::meetAgain() {
 
 Nodes::Nodes(Nodes&& other) noexcept
     : comm_(std::exchange(other.comm_, nullptr)),
-      curfew_(other.curfew_),
+      time_limit_(other.time_limit_),
       self_(other.self_),
       ranks_(other.ranks_),
       shared_bytes_per_s_(other.shared_bytes_per_s_),
@@ -218,9 +218,9 @@ Nodes::~Nodes() {
 }
 
 void Nodes::use(horingComm_t comm) {
-  if (comm_) curfew_->remove(comm_);
+  if (comm_) time_limit_->remove(comm_);
   (void)horingCommDestroy(std::exchange(comm_, comm));
-  if (comm) curfew_->add(comm);
+  if (comm) time_limit_->add(comm);
 }
 
 int Nodes::failedNode() const {

@@ -7,8 +7,8 @@
 
 #include "base/status.h"
 #include "horing/horing.h"
-#include "horing_check/curfew.h"
 #include "horing_check/rails.h"
+#include "horing_check/time_limit.h"
 
 namespace horing::check {
 
@@ -22,7 +22,7 @@ Status called(horingResult_t result, const char* what);
 class Nodes {
  public:
   // Collective over all ranks. Errors: the library's, which name ranks that did not arrive; kInvalidUsage if all ranks are on one node.
-  static Result<Nodes> meet(int timeout_ms, Curfew& curfew);
+  static Result<Nodes> meet(int timeout_ms, TimeLimit& time_limit);
   Nodes(Nodes&& other) noexcept;
   ~Nodes();
 
@@ -33,7 +33,7 @@ class Nodes {
   // Host names, made unique.
   const std::vector<std::string>& names() const { return names_; }
   horingComm_t comm() const { return comm_; }
-  Curfew& curfew() const { return *curfew_; }
+  TimeLimit& timeLimit() const { return *time_limit_; }
   // Between two ranks of this node, measured when they met; 0: it has one, or the rank does not measure.
   double sharedBytesPerS() const { return shared_bytes_per_s_; }
   // By rail, the name of that adapter on each node; as many as the node with the fewest has, none if it has one, or if nodes have different
@@ -67,7 +67,7 @@ class Nodes {
   Result<Nodes> meetAgain();
 
   horingComm_t comm_ = nullptr;
-  Curfew* curfew_ = nullptr;
+  TimeLimit* time_limit_ = nullptr;
   int self_ = -1, ranks_ = 0;
   double shared_bytes_per_s_ = 0;
   std::vector<std::string> names_;

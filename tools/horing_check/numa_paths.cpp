@@ -50,10 +50,8 @@ class FreshPages {
   void* const at_;
 };
 
-// 0: not measured.
-double rateBetween(const NumaPlace& from, const NumaPlace& to, double seconds) {
-  if (!moveTo(from.cpus)) return 0;
-  const FreshPages source;
+// 0: not measured. `source`: pages of the place that is copied from.
+double rateTo(const NumaPlace& to, const FreshPages& source, double seconds) {
   if (!moveTo(to.cpus)) return 0;
   const FreshPages copy;
   if (!source.data() || !copy.data()) return 0;
@@ -78,26 +76,33 @@ std::vector<NumaPlace> numaPlaces(const MachineGraph& graph, const std::vector<i
   return places;
 }
 
-std::vector<InsidePath> pathsBetween(const std::vector<NumaPlace>& places) {
+InsidePaths pathsBetween(const std::vector<NumaPlace>& places, std::chrono::steady_clock::time_point latest) {
   const std::vector<int32_t> usual = cpusOfThisThread();
   const auto pairs = static_cast<double>(places.size() * (places.size() - 1));
   const double seconds = std::min(kMostPairSeconds, kMostNumaSeconds / std::max(pairs, 1.0));
-  std::vector<InsidePath> paths;
-  for (const NumaPlace& from : places)
+  InsidePaths paths;
+  for (const NumaPlace& from : places) {
+    if (!moveTo(from.cpus)) continue;
+    const FreshPages source;
     for (const NumaPlace& to : places) {
       if (&from == &to) continue;
-      const double rate = rateBetween(from, to, seconds);
+      if (std::chrono::steady_clock::now() >= latest) {
+        paths.left_out = "the time was over before all were measured";
+        break;
+      }
+      const double rate = rateTo(to, source, seconds);
       const char* const joined = from.package == to.package ? "one package" : "across packages";
       if (rate > 0)
-        paths.push_back({std::string("memory between NUMA nodes, ") + joined, "NUMA node " + from.name,
-                         "NUMA node " + to.name, rate});
+        paths.all.push_back({std::string("memory between NUMA nodes, ") + joined, "NUMA node " + from.name,
+                             "NUMA node " + to.name, rate});
     }
+  }
   (void)moveTo(usual);
   return paths;
 }
 
-std::vector<InsidePath> numaPaths(const MachineGraph& graph) {
-  return pathsBetween(numaPlaces(graph, cpusOfThisThread()));
+InsidePaths numaPaths(const MachineGraph& graph, std::chrono::steady_clock::time_point latest) {
+  return pathsBetween(numaPlaces(graph, cpusOfThisThread()), latest);
 }
 
 }  // namespace horing::check

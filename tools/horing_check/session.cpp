@@ -20,7 +20,7 @@ using SessionClock = std::chrono::steady_clock;
 constexpr double kMostMeetingSeconds = 10;
 // Of the time, for what moves inside nodes.
 constexpr double kShareOfPaths = 0.25;
-// After the end: before the curfew ends the process.
+// After the end: before the time limit ends the process.
 constexpr std::chrono::milliseconds kLatestAnswer = kExitedAfter - std::chrono::milliseconds(1000);
 
 class Session {
@@ -94,8 +94,8 @@ class Session {
     else if (is_node)
       why = report_.names[static_cast<size_t>(failed)] +
             " had an error or was not heard for a while, and answers now";
-    // Calls that the curfew has ended say nothing else.
-    if (!why.empty()) report_.cut_short = why + (nodes_.curfew().isOver() ? "" : ": " + status.message());
+    // Calls that the time limit has ended say nothing else.
+    if (!why.empty()) report_.cut_short = why + (nodes_.timeLimit().isOver() ? "" : ": " + status.message());
     report_.verdict = diagnose(report_.figures);
   }
 

@@ -18,13 +18,13 @@ constexpr std::chrono::milliseconds kRevokedAfter{1000};
 constexpr std::chrono::milliseconds kExitedAfter{3000};
 
 // A resource: a thread. Any thread may call its members.
-class Curfew {
+class TimeLimit {
  public:
   // Of this process. `exit` is called from the thread if the object still exists then; it must not return.
-  Curfew(std::chrono::steady_clock::time_point end, void (*exit)());
-  ~Curfew();
-  Curfew(const Curfew&) = delete;
-  Curfew& operator=(const Curfew&) = delete;
+  TimeLimit(std::chrono::steady_clock::time_point end, void (*exit)());
+  ~TimeLimit();
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
 
   // Ends its calls with the time, at once if that is over. Leave it out again before it is destroyed.
   void add(horingComm_t comm);
