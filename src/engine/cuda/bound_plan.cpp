@@ -144,9 +144,9 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   const size_t block = largestBlock(collective, call.count, blocks_, element_bytes);
   const size_t chunk = BlockPart::most(block, widest_part_);
   const PartCut cut{settings_.parts, settings_.smallest_part_bytes / element_bytes};
-  ready.sizes = {block, isCutAtWill(collective) ? call.count : SIZE_MAX, cut.sizeOf(chunk),
-                 call.block_of_position ? 1 : 0};
   ready.used_parts = cut.used(chunk);
+  ready.sizes = {block, isCutAtWill(collective) ? call.count : SIZE_MAX, cut.sizeOf(chunk),
+                 call.block_of_position ? 1 : 0, schedule_.rails ? ChunkSizes::inverse(ready.used_parts) : 0};
   const size_t largest = std::min(ready.sizes.part, chunk);
   ready.slicing = slicingFor(collective, largest, element_bytes, settings_, view_.most_ports > 0);
   ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));

@@ -143,7 +143,8 @@ class LaneRun {
         sizes.range(by_rank ? step.input_block[0] : step.input_block[1], step.of_block);
     const ElementRange output =
         sizes.range(by_rank ? step.output_block[0] : step.output_block[1], step.of_block);
-    const ElementRange range = PartCut::range(input.count, sizes.part, call_.shareOf(lane_.part));
+    const ElementRange range =
+        PartCut::range(input.count, sizes.partOf(input.count), call_.shareOf(lane_.part));
     // The tag is equal at both ends if they agree on the operation, and otherwise practically never: the digest is a hash.
     constexpr uint64_t kOfSequence = 0x9e3779b97f4a7c15;
     return {(input.offset + range.offset) * call_.element_bytes,

@@ -45,8 +45,21 @@ struct PartCut {
 struct ChunkSizes {
   size_t block = 0;          // per block (ImageStep); less for the last ones of a vector that is cut freely
   size_t vector = SIZE_MAX;  // length of a vector that is cut freely
-  size_t part = 1;           // per part of a chunk; less for the last parts
+  size_t part = 1;           // per part of the largest chunk; less for the last parts
   int32_t order = 0;         // of blocks, see ImageStep
+  // Where chunks differ in size: 1 / (the call's parts), in 2^-kInverseBits and rounded up. 0: all are cut as the largest.
+  uint32_t inverse_parts = 0;
+  static constexpr int kInverseBits = 31;
+  static constexpr uint32_t inverse(int32_t parts) {
+    return static_cast<uint32_t>(quotientUp(size_t{1} << kInverseBits, static_cast<size_t>(parts)));
+  }
+
+  // Elements of each part of a chunk: parts would otherwise have equal shares of the largest chunks, and none, or all, of small ones.
+  constexpr size_t partOf(size_t chunk_count) const {
+    if (inverse_parts == 0 || chunk_count == 0) return part;
+    const size_t last_unit = (chunk_count - 1) / PartCut::kUnit;
+    return std::min(part, ((last_unit * inverse_parts >> kInverseBits) + 1) * PartCut::kUnit);
+  }
 
   // A part of block `number`, from the start of its buffer.
   constexpr ElementRange range(int32_t number, const BlockPart& part_of_block) const {

@@ -434,11 +434,72 @@ TEST(CudaImage, CutsBlocksIntoParts) {
   }
 }
 
-cuda::PlanImage imageOf(const char* algorithm, Collective collective, const Shape& shape) {
-  const Schedule schedule = buildSchedule(algorithm, collective, shape, 0).take();
+cuda::PlanImage imageOf(const char* algorithm, Collective collective, const Shape& shape,
+                        int32_t position = 0) {
+  const Schedule schedule = buildSchedule(algorithm, collective, shape, position).take();
   std::vector<int32_t> ranks(static_cast<size_t>(schedule.ranks));
   std::iota(ranks.begin(), ranks.end(), 0);
   return cuda::PlanImage::make(schedule, ranks, {});
+}
+
+// Elements of each part, over all steps of a rank.
+std::vector<size_t> loadsOf(const cuda::LaneCall& call, const cuda::PlanImage& image) {
+  std::vector<size_t> loads(static_cast<size_t>(call.used_parts));
+  for (const cuda::ImageLane& lane : image.lanes)
+    for (const cuda::ImageStep& step : lane.steps) {
+      const size_t count = call.sizes.range(step.output_block[0], step.of_block).count;
+      size_t reached = 0;
+      for (int32_t part = 0; part < call.used_parts; ++part) {
+        const ElementRange range = cuda::PartCut::range(count, call.sizes.partOf(count), part);
+        EXPECT_EQ(range.offset, reached);
+        EXPECT_LE(range.count, call.sizes.part);
+        reached += range.count;
+        loads[static_cast<size_t>(part)] += range.count;
+      }
+      EXPECT_EQ(reached, count);
+    }
+  return loads;
+}
+
+TEST(CudaCall, GivesEachPartItsShareOfChunksThatDifferInSize) {
+  constexpr size_t kCount = 6 << 20;
+  for (const std::vector<int32_t>& sizes : {std::vector<int32_t>{4, 3}, {5, 2, 1}, {8, 7}, {2, 2, 2, 1}})
+    for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather})
+      for (const int32_t parts : {3, 16}) {
+        const Case c{"ho_ring", collective, Shape::of(sizes), parts, 4, 65536};
+        Ranks ranks(c);
+        Call call;
+        call.count = kCount;
+        for (int32_t position = 0; position < c.shape.ranks(); ++position) {
+          const cuda::LaneCall ready = ranks.gpu().plan(position).prepare(call).take();
+          ASSERT_EQ(ready.used_parts, parts);
+          const std::vector<size_t> loads = loadsOf(ready, imageOf("ho_ring", collective, c.shape, position));
+          const auto all = static_cast<double>(std::accumulate(loads.begin(), loads.end(), size_t{0}));
+          EXPECT_LE(static_cast<double>(std::ranges::max(loads)), 1.1 * all / parts) << text(c);
+          EXPECT_GE(static_cast<double>(std::ranges::min(loads)), 0.9 * all / parts) << text(c);
+        }
+      }
+}
+
+TEST(CudaCall, CutsChunksOfOneSizeAlike) {
+  Ranks ranks({"ho_ring", Collective::kAllReduce, {2, 3}, 16, 4, 65536});
+  Call call;
+  call.count = 6 * 100'000 + 1;
+  const cuda::LaneCall ready = ranks.gpu().plan(0).prepare(call).take();
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{5000}, ready.sizes.block})
+    EXPECT_EQ(ready.sizes.partOf(count), ready.sizes.part);
+}
+
+// The number of parts is divided by without a division.
+TEST(CudaCall, CutsChunksIntoTheFewestUnitsThatSuffice) {
+  constexpr size_t kUnit = cuda::PartCut::kUnit;
+  for (int32_t parts = 1; parts <= cuda::kMaxParts; ++parts) {
+    const cuda::ChunkSizes sizes{.part = SIZE_MAX, .inverse_parts = cuda::ChunkSizes::inverse(parts)};
+    for (const size_t units : {1, 2, 3, 15, 16, 17, 63, 64, 65, 1000, 123457, 1 << 25})
+      for (const size_t less : {size_t{0}, size_t{1}, kUnit - 1})
+        EXPECT_EQ(sizes.partOf(units * kUnit - less), quotientUp(units, static_cast<size_t>(parts)) * kUnit)
+            << units << " units in " << parts << " parts";
+  }
 }
 
 TEST(CudaImage, FindsStepsThatMayRunAtOnce) {
