@@ -7,11 +7,6 @@ namespace horing {
 
 namespace {
 
-CudaDriverOfProcess& driverOfProcess() {
-  static auto* driver = new CudaDriverOfProcess;  // never destroyed: calls may come during exit
-  return *driver;
-}
-
 // Null: no driver.
 const CudaApi* processApi() {
   const CudaDriver* const driver = processDriver();
@@ -32,10 +27,6 @@ std::string placeText(const MemoryPlace& place) {
 }
 
 }  // namespace
-
-const CudaDriver* processDriver() {
-  return driverOfProcess().driver();
-}
 
 std::string gpuBus(int device) {
   const CudaApi* const api = processApi();

@@ -10,9 +10,6 @@
 
 namespace horing {
 
-// The driver of this process; null while no driver is loaded: then all memory is host memory.
-const CudaDriver* processDriver();
-
 // The PCI address of a GPU by the driver's number, or of the GPU that is current on the calling thread (-1); empty: none.
 std::string gpuBus(int device = -1);
 // The same GPU; null: none.

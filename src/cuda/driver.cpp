@@ -79,4 +79,9 @@ const CudaDriver* CudaDriverOfProcess::driver() {
   return owner_.get();
 }
 
+const CudaDriver* processDriver() {
+  static auto* const of_process = new CudaDriverOfProcess;  // never destroyed
+  return of_process->driver();
+}
+
 }  // namespace horing

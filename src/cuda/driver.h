@@ -73,4 +73,7 @@ class CudaDriverOfProcess {
       0;  // the number of libraries at the last search without a driver
 };
 
+// The driver that this process has loaded; null while there is none. Looked for once, by all of the library. Any thread, also during exit.
+const CudaDriver* processDriver();
+
 }  // namespace horing

@@ -336,12 +336,6 @@ Status GpuBackend::take(const void* from, horingDataType_t from_type, void* to, 
   return write(to, converted.data(), converted.size());
 }
 
-// Calls may come during exit.
-const CudaDriver* processDriver() {
-  static auto* const driver = new CudaDriverOfProcess;
-  return driver->driver();
-}
-
 Result<int> gpuOf(const CudaApi& api, CudaStream stream) {
   if (stream == kStreamPerThread)
     return makeStatus(
