@@ -349,6 +349,27 @@ TEST_P(GpuOneSided, OneThreadDrivesSeveralRanksInAGroup) {
   }
 }
 
+// Puts from memory of a GPU that come behind a wait take nothing from those that the others wait for.
+TEST_P(GpuOneSided, APutThatIsHeldBackHoldsNoOtherBack) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int gpu = gpuOf(rank);
+    ASSERT_HORING(horingCommSetTimeout(comm, 60'000));
+    HostPart part(comm, 2 * kMost);
+    const GpuStream held(cuda_, gpu), other(cuda_, gpu);
+    const GpuVector<int32_t> first(cuda_, gpu, numbers(kMost, rank)),
+        second(cuda_, gpu, numbers(kMost, 9 + rank));
+    EXPECT_HORING(await(previous(rank), 1, comm, held.get()));
+    EXPECT_HORING(put(second.data(), kMost, next(rank), part.window, kMost, comm, held));
+    EXPECT_HORING(put(first.data(), kMost, next(rank), part.window, 0, comm, other));
+    EXPECT_HORING(await(previous(rank), 1, comm, other.get()));
+    for (const GpuStream* const each : {&held, &other}) each->synchronize();
+    EXPECT_TRUE(part.holdsFrom(previous(rank), 0, kMost));
+    EXPECT_TRUE(part.holdsFrom(9 + previous(rank), kMost, kMost));
+    meet(comm);
+  });
+}
+
 constexpr Way kGpuWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "auto", 1},
                             {"loopback", Meeting::kInitAll, "shm,socket", "auto", 3},
                             {"loopback", Meeting::kInitAll, "shm,socket", "auto", 3, true},

@@ -13,10 +13,10 @@ OneSidedCalls::~OneSidedCalls() {
 
 void OneSidedCalls::abandon() {
   marks_.abandon();
-  for (Buffer& buffer : buffers_) {
-    if (buffer.memory) buffer.memory->leak();
-    buffer.memory.reset();
-  }
+  for (Buffers& buffers : buffers_)
+    for (Buffer& buffer : buffers.both)
+      if (buffer.memory) buffer.memory->leak();
+  buffers_.clear();
 }
 
 Status OneSidedCalls::check(CudaStream stream) {
@@ -87,9 +87,22 @@ Result<StreamMark> OneSidedCalls::enqueueParts(const Transfer& put, CudaStream s
   return *last;
 }
 
+OneSidedCalls::Buffers& OneSidedCalls::buffersFor(CudaStream stream) {
+  const auto of_stream = std::ranges::find(buffers_, stream, &Buffers::stream);
+  if (of_stream != buffers_.end()) return *of_stream;
+  const auto unused = std::ranges::find_if(buffers_, [&](const Buffers& buffers) {
+    return std::ranges::all_of(buffers.both,
+                               [&](const Buffer& each) { return !each.user || marks_.hasEnded(*each.user); });
+  });
+  if (unused == buffers_.end()) return buffers_.emplace_back(Buffers{stream});
+  unused->stream = stream;
+  return *unused;
+}
+
 Result<StreamMark> OneSidedCalls::enqueueCopied(const Transfer& part, CudaStream stream, const Add& add) {
-  Buffer& buffer = buffers_[next_buffer_];
-  next_buffer_ = (next_buffer_ + 1) % buffers_.size();
+  Buffers& buffers = buffersFor(stream);
+  Buffer& buffer = buffers.both[buffers.next];
+  buffers.next = (buffers.next + 1) % buffers.both.size();
   if (!buffer.memory) {
     HORING_ASSIGN(StagingMemory memory, StagingMemory::allocate(device_, communicator_, kPartBytes));
     buffer.memory.emplace(std::move(memory));

@@ -2,12 +2,14 @@
 // Puts, signals and waits on CUDA streams. Each is a mark in its stream (comm/gpu/stream_marks.h): when the stream has come there, the host
 // carries the operation out, beside all others, and the stream goes on when it is complete.
 //
-// Data in memory that only a GPU can access are copied on the stream into pinned memory, in two buffers that all streams use in turn. A put
-// that is larger than one becomes a put of each part; the last one signals.
+// Data in memory that only a GPU can access are copied on the stream into pinned memory, in two buffers that the puts of one stream use in
+// turn. A put that is larger than one becomes a put of each part; the last one signals. No stream waits for the buffers of another: that one
+// may wait for a rank that waits for this one.
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,16 +73,22 @@ class OneSidedCalls {
     std::optional<StagingMemory> memory{};
     std::optional<StreamMark> user{};  // the last one
   };
+  // Of one stream until all its puts have ended, then of any.
+  struct Buffers {
+    CudaStream stream;
+    std::array<Buffer, 2> both{};
+    size_t next = 0;
+  };
   Result<StreamMark> enqueueAll(std::span<const Transfer> transfers, CudaStream stream, const Add& add);
   Result<StreamMark> enqueuePart(Command part, CudaStream stream, const Add& add);
   Result<StreamMark> enqueueParts(const Transfer& put, CudaStream stream, const Add& add);
   Result<StreamMark> enqueueCopied(const Transfer& part, CudaStream stream, const Add& add);
   Status comeBehind(const std::optional<StreamMark>& mark, CudaStream stream);
+  Buffers& buffersFor(CudaStream stream);
 
   Communicator& communicator_;
   const std::shared_ptr<const CudaDevice> device_;
-  std::array<Buffer, 2> buffers_;
-  size_t next_buffer_ = 0;
+  std::list<Buffers> buffers_;
   std::atomic<uint64_t> buffer_bytes_{0};
   StreamMarks marks_;
   DefaultStreams default_streams_;

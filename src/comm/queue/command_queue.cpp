@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/no_memory.h"
@@ -354,6 +355,7 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
   // Before the stream waits for it: the thread must find the entry.
   std::list<Entry> entry(1);
   StagedOperation& operation = entry.front().staged.emplace();
+  entry.front().cuda_streams.assign(streams.begin(), streams.end());
   // Without the lock: the driver may be slow, and only this thread adds entries.
   Status failed = withoutExceptions([&] { return staged_->enqueue(command, streams, operation); });
   if (failed.code() == Code::kInvalidUsage) return failed;
@@ -373,8 +375,9 @@ Result<StreamMark> CommandQueue::enqueueOneSided(const Command& command, CudaStr
     HORING_TRY(startThread());
     HORING_TRY(takeMessages());
   }
-  const auto add = [this](OneSidedPart&& part) -> Status {
+  const auto add = [this, stream](OneSidedPart&& part) -> Status {
     std::list<Entry> entry(1);
+    entry.front().cuda_streams = {stream};
     entry.front().command = std::move(part.command);
     entry.front().mark = part.mark;
     const std::lock_guard lock(mutex_);
@@ -533,9 +536,13 @@ bool CommandQueue::isLate(Entry& first) {
   return first.arrival->passed() || (first.mark && stream_was_late_);
 }
 
+// Not to one that is behind another on its stream.
 bool CommandQueue::awaitsGpu() const {
-  return std::any_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
-    return (entry.staged || entry.mark) && entry.ticket == 0 && !isTurnOf(entry);
+  std::set<CudaStream> held;
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    bool is_held = false;
+    for (const CudaStream stream : entry.cuda_streams) is_held |= !held.insert(stream).second;
+    return !entry.cuda_streams.empty() && !is_held && entry.ticket == 0 && !isTurnOf(entry);
   });
 }
 

@@ -102,6 +102,7 @@ class CommandQueue {
     std::vector<StreamTurn> turns;          // empty when finished, and for CUDA streams
     std::optional<StagedOperation> staged;  // for CUDA streams, instead of `command`
     std::optional<StreamMark> mark{};       // for CUDA streams, with a one-sided `command`
+    std::vector<CudaStream> cuda_streams{};
     // For CUDA streams, once no other entry is before this one: until when they have to have come there.
     std::optional<Deadline> arrival{};
     uint64_t ticket = 0;  // of messages with tags in flight
@@ -137,7 +138,7 @@ class CommandQueue {
   Entries::iterator nextMessageWhoseTurnItIs();
   Entries::iterator nextOther();
   bool isTurnOf(const Entry& entry) const;
-  // Whether a CUDA stream has not come to an entry yet.
+  // Whether a CUDA stream may come to an entry at any moment.
   bool awaitsGpu() const;
   void finish(Entries::iterator entry, const Status& status);
   bool hasMessagesUnderWay();
