@@ -225,7 +225,7 @@ Status launchAll(std::vector<Pending> commands) {
   HORING_TRY(checkLaunches(commands));
   HORING_ASSIGN(commands, mergeTransfers(std::move(commands)));
   orderLaunches(commands);
-  if (commands.empty()) HORING_TRY(awaitRoom(one_sided.early()));
+  if (commands.empty()) HORING_TRY(awaitRoom(one_sided.some()));
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
     return pending.comm == commands.front().comm && isBlocking(pending) && !pending.command.on_gpu;
   });

@@ -49,16 +49,20 @@ class OneSidedOperations {
   std::vector<Pending> last_;
 };
 
-Status checkKind(const Pending& call, const std::vector<Pending>& calls) {
-  const bool all_alike = std::all_of(calls.begin(), calls.end(), [&](const Pending& other) {
-    return other.comm != call.comm || !isOneSided(other.command) || isForCuda(other) == isForCuda(call);
-  });
-  if (all_alike) return {};
+Status mixedKinds() {
   return makeStatus(
       Code::kInvalidUsage,
       "a group has one-sided operations of one communicator on a stream of CUDA and others on "
       "none, or on one of horingStreamCreate: they keep their order, so issue all on streams of "
       "one kind");
+}
+
+Status outOfPlace(const char* behind) {
+  return makeStatus(
+      Code::kInvalidUsage,
+      "a group has a put or a signal behind %s, and on its stream of CUDA before a collective, or with "
+      "messages: issue it before them all, or behind the group",
+      behind);
 }
 
 }  // namespace
@@ -110,40 +114,47 @@ void orderLaunches(std::vector<Pending>& commands) {
 }
 
 Status OneSidedOnCuda::takeFrom(std::vector<Pending>& calls) {
-  std::vector<std::vector<Pending>*> places(calls.size());
+  std::map<horingComm_t, bool> are_for_cuda;
+  std::vector<Other> others_on_cuda;
   for (size_t i = 0; i < calls.size(); ++i) {
-    if (!isOneSided(calls[i].command)) continue;
-    HORING_TRY(checkKind(calls[i], calls));
-    if (!isForCuda(calls[i])) continue;
-    HORING_ASSIGN(const bool is_late, comesLate(i, calls));
-    places[i] = is_late ? &late_ : &early_;
+    const bool is_for_cuda = isForCuda(calls[i]);
+    if (isOneSided(calls[i].command)) {
+      if (are_for_cuda.try_emplace(calls[i].comm, is_for_cuda).first->second != is_for_cuda)
+        return mixedKinds();
+    } else if (is_for_cuda) {
+      others_on_cuda.push_back({i, calls[i].streams.front(), calls[i].command.isExchange()});
+    }
   }
   std::vector<Pending> others;
-  for (size_t i = 0; i < calls.size(); ++i) (places[i] ? *places[i] : others).push_back(std::move(calls[i]));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (!isOneSided(calls[i].command) || !are_for_cuda.at(calls[i].comm)) {
+      others.push_back(std::move(calls[i]));
+      continue;
+    }
+    HORING_ASSIGN(const bool is_late, comesLate(i, calls[i], others_on_cuda));
+    (is_late ? late_ : early_).push_back(std::move(calls[i]));
+  }
   calls = std::move(others);
   return {};
 }
-Result<bool> OneSidedOnCuda::comesLate(size_t i, const std::vector<Pending>& calls) {
-  const Pending& call = calls[i];
-  if (waitsForSignals(call)) have_waits_.insert(call.comm);
-  if (have_waits_.contains(call.comm)) return true;
-  const auto isOnItsStream = [&](const Pending& other) {
-    return isForCuda(other) && !isOneSided(other.command) && other.streams == call.streams;
-  };
-  const auto at = calls.begin() + static_cast<ptrdiff_t>(i);
-  const bool is_behind = std::any_of(calls.begin(), at, [&](const Pending& other) {
-    return isOnItsStream(other) && !other.command.isExchange();
-  });
+
+Result<bool> OneSidedOnCuda::comesLate(size_t at, const Pending& call, const std::vector<Other>& others) {
+  const bool waits = waitsForSignals(call);
+  if (waits) have_waits_.insert(call.comm);
+  bool is_behind = false, is_before = false;  // behind a collective there, or before one, or with messages
+  for (const Other& other : others) {
+    if (other.stream != call.streams.front()) continue;
+    is_behind |= other.at < at && !other.is_exchange;
+    is_before |= other.at > at || other.is_exchange;
+  }
+  if (have_waits_.contains(call.comm)) {
+    if (!waits && is_before) return outOfPlace("a wait");
+    return true;
+  }
   if (!is_behind && !come_late_.contains(call.comm)) return false;
   come_late_.insert(call.comm);
-  const bool is_before = std::any_of(at, calls.end(), isOnItsStream) ||
-                         std::any_of(calls.begin(), at, [&](const Pending& other) {
-                           return isOnItsStream(other) && other.command.isExchange();
-                         });
-  if (!is_before) return true;
-  return makeStatus(Code::kInvalidUsage,
-                    "a group has a put or a signal behind a collective on a stream of CUDA, and there before "
-                    "another, or with messages: issue it before them all, or behind the group");
+  if (is_before) return outOfPlace("a collective");
+  return true;
 }
 
 Status OneSidedOnCuda::enqueue(const std::vector<Pending>& calls) {

@@ -46,14 +46,21 @@ class OneSidedOnCuda {
   // Before the other calls, and behind them.
   Status enqueueEarly() { return enqueue(early_); }
   Status enqueueLate() { return enqueue(late_); }
-  const std::vector<Pending>& early() const { return early_; }
+  // Some of them; empty only if there are none.
+  const std::vector<Pending>& some() const { return early_.empty() ? late_ : early_; }
 
  private:
   struct Last {
     StreamMark mark;
     horingStream_t stream;
   };
-  Result<bool> comesLate(size_t i, const std::vector<Pending>& calls);
+  // Another call on a stream of CUDA.
+  struct Other {
+    size_t at;  // in the group
+    horingStream_t stream;
+    bool is_exchange;
+  };
+  Result<bool> comesLate(size_t at, const Pending& call, const std::vector<Other>& others);
   Status enqueue(const std::vector<Pending>& calls);
 
   std::vector<Pending> early_, late_;

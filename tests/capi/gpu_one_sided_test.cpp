@@ -513,10 +513,20 @@ TEST_F(GpuOneSidedTrouble, IsNamedWhereACallIsWrong) {
     EXPECT_HORING(add(0, on(0).data(), stream.get()));
     EXPECT_HORING(signal(1, comm(0), stream));
   });
+  refusesGroup("behind a wait", [&] {
+    const GpuStream waiting(cuda_, 0);
+    EXPECT_HORING(await(1, 1, comm(0), waiting.get()));
+    EXPECT_HORING(signal(1, comm(0), stream));
+    EXPECT_HORING(add(0, on(0).data(), stream.get()));
+  });
   const CurrentGpu current(cuda_, 0);
   const RecordedGraph graph(cuda_, stream, [&] {
     EXPECT_TRUE(refuses(signal(1, comm(0), stream), horingInvalidUsage, "records a graph"));
   });
+  EXPECT_HORING(horingGroupStart());
+  EXPECT_HORING(signal(1, comm(0), stream));
+  const RecordedGraph begun_since(
+      cuda_, stream, [&] { EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "records a graph")); });
   EXPECT_HORING(await(0, 1, comm(1), nullptr));
   EXPECT_EQ(values_[1][999], 5);
   stream.synchronize();

@@ -108,6 +108,7 @@ Result<StreamMark> OneSidedCalls::enqueueCopied(const Transfer& part, CudaStream
     buffer.memory.emplace(std::move(memory));
     buffer_bytes_.fetch_add(kPartBytes, std::memory_order_relaxed);
   }
+  if (buffer.user && marks_.hasEnded(*buffer.user)) buffer.user.reset();
   HORING_TRY(comeBehind(buffer.user, stream));
   const CudaApi& api = device_->api();
   Transfer copied = part;

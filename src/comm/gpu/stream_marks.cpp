@@ -1,5 +1,6 @@
 #include "comm/gpu/stream_marks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 #include <thread>
@@ -72,8 +73,18 @@ Status StreamMarks::addPage() {
 
 Result<StreamMark> StreamMarks::take() {
   const std::lock_guard lock(mutex_);
-  if (free_.empty()) HORING_TRY(addPage());
-  StreamMark mark = free_.back();
+  // The stream of a mark that has ended may still have to come to it, or to find that it has.
+  const auto isPast = [](const StreamMark& each) {
+    return hasReached(each.words_->arrived, each.number_) &&
+           hasReached(each.words_->left, each.words_->awaited);
+  };
+  auto found = std::find_if(free_.begin(), free_.end(), isPast);
+  if (found == free_.end()) {
+    HORING_TRY(addPage());
+    found = free_.end() - 1;
+  }
+  StreamMark mark = *found;
+  *found = free_.back();
   free_.pop_back();
   mark.number_ = ++last_;
   StreamMark::Words& words = *mark.words_;
