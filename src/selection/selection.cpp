@@ -162,8 +162,7 @@ Selector::Choices Selector::tableChoices(Collective collective, const SelectionG
   }
   if (choices.empty() || choices.back().most_bytes != SIZE_MAX)
     choices.push_back({SIZE_MAX, selectionOf(plainest(collective), map)});
-  if (sharesByRate(ground.rates) && collective == Collective::kAllReduce &&
-      map.groups() <= kMostUnequalGroups) {
+  if (sharesByRate(ground.rates) && collective == Collective::kAllReduce) {
     const size_t least_bytes = leastUnequalBytes(map.groups());
     const auto clipped = std::find_if(choices.begin(), choices.end(),
                                       [&](const Choice& choice) { return choice.most_bytes >= least_bytes; });

@@ -52,8 +52,13 @@ inline constexpr const char* kReproducibleAlgorithm = "ho_ordered";
 // The algorithm of large all-reduces if the links of groups differ in speed. For smaller ones latency counts more, and since each group
 // exchanges a part of the vector with every other, so does the number of messages.
 inline constexpr const char* kUnequalAlgorithm = "ho_shares";
-// More than 128 were not simulated; a rank has connections to one of each, and 1,024 descriptors as a rule.
-inline constexpr int kLeastUnequalGroups = 3, kMostUnequalGroups = 128;
+// Between more than 8 groups only where each rank has a core: ranks that wait for one would do so in each of many windows.
+constexpr bool canFollowRates(const JobShape& job) {
+  // More than 128 were not simulated; a rank has connections to one of each, and 1,024 descriptors as a rule.
+  constexpr int kLeastGroups = 3, kMostGroups = 128, kMostGroupsOnSharedCores = 8;
+  return job.groups >= kLeastGroups && job.groups <= kMostGroups &&
+         (job.groups <= kMostGroupsOnSharedCores || job.ranks_per_core != RanksPerCore::kMore);
+}
 inline constexpr size_t kLeastUnequalBytes = 256 << 10;
 constexpr size_t leastUnequalBytes(int groups) {
   constexpr size_t kLeastPart = 32 << 10;

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <tuple>
 
 #include "selection/group_shares.h"
 
@@ -201,6 +202,17 @@ TEST(Selector, FollowsTheRatesOfLinksInLargeAllReduces) {
   const Config forced = configWith("ring");
   const Selector as_forced({.config = forced, .map = map, .table = table, .rates = rates});
   EXPECT_EQ(chosen(as_forced, Collective::kAllReduce, size_t{1} << 30), "ring");
+}
+
+TEST(Rates, AreFollowedBetweenMoreThanEightGroupsIfEachRankHasACore) {
+  for (const auto& [groups, with_cores, with_shared] : {std::tuple(2, false, false),
+                                                        {3, true, true},
+                                                        {8, true, true},
+                                                        {9, true, false},
+                                                        {256, true, false}}) {
+    EXPECT_EQ(canFollowRates({groups, 2, RanksPerCore::kAtMostOne}), with_cores) << groups;
+    EXPECT_EQ(canFollowRates({groups, 2, RanksPerCore::kMore}), with_shared) << groups;
+  }
 }
 
 // A part of 32 KiB and more for each group; up to 8 groups, from 256 KiB on.

@@ -68,11 +68,12 @@ Result<TableInEffect> tableFor(const Config& config, const JobShape& shape) {
 
 // Rates of links are known to no table.
 std::string ratesComment(const Config& config, const AskedJob& job) {
+  const JobShape shape{job.nodes, job.ranks,
+                       job.shares_cores ? RanksPerCore::kMore : RanksPerCore::kAtMostOne};
   const bool by_itself = config.calibrate == kCalibrateOnce && config.selection == kSelectionAuto &&
                          config.algorithm == kSelectionAuto && config.cache_dir != kNoCache &&
                          job.nodes * job.ranks <= kMostMeasuredRanks;
-  if (config.reproducible || job.nodes < kLeastUnequalGroups ||
-      !(by_itself || config.calibrate == kCalibrateAlways))
+  if (config.reproducible || !canFollowRates(shape) || !(by_itself || config.calibrate == kCalibrateAlways))
     return "";
   return formatString(
       "# links: a job measures their rates when it starts (HORING_CALIBRATE). Where those of nodes differ "

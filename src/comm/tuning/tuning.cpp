@@ -111,9 +111,7 @@ Status Tuning::learnMachine() {
 // Not for reproducible reductions, nor where a table decides. Kernels run no shares, so that ranks with GPUs would lose HO-Ring.
 bool Tuning::mayFollowRates() const {
   const Placement& placement = membership_.placement();
-  const int groups = placement.map().groups();
-  return groups >= kLeastUnequalGroups && groups <= kMostUnequalGroups && !config_.reproducible &&
-         config_.selection == kSelectionAuto &&
+  return canFollowRates(placement.shape()) && !config_.reproducible && config_.selection == kSelectionAuto &&
          std::ranges::none_of(placement.identities(),
                               [](const HostIdentity& rank) { return rank.gpu.has_value(); });
 }

@@ -216,6 +216,10 @@ TEST(HoringInfo, ExplainsWhoChoseAndWhatWouldBeNext) {
   EXPECT_FALSE(hasUnequal("2x2", "HORING_CALIBRATE=auto"));
   EXPECT_FALSE(hasUnequal("3x2", "HORING_CALIBRATE=0"));
   EXPECT_FALSE(hasUnequal("3x2", "HORING_REPRODUCIBLE=1"));
+  for (const char* job : {"8x2", "9x2"}) {
+    const Outcome outcome = runInfo({"selection", "--explain", job, "--shared-cores"}, {"HORING_CACHE_DIR="});
+    EXPECT_EQ(outcome.output.find("ho_shares serves") != std::string::npos, job == std::string("8x2"));
+  }
   for (const char* wrong : {"2", "2x", "x4", "0x4", "2x4x", "64x64"})
     EXPECT_EQ(runInfo({"selection", "--explain", wrong}).code, 2) << wrong;
 }
