@@ -28,11 +28,12 @@ constexpr double kLeastPathLoss = 0.22, kPathsDeviations = 6, kDeviationsOfPathM
 constexpr int kLeastSlowPaths = 2;
 constexpr double kMostlySlow = 0.75;
 
-struct Place {
+struct PathOfNode {
   int node = 0;
   const InsidePath* path = nullptr;
 };
-using OfKind = std::map<std::pair<std::string, std::string>, std::vector<Place>>;  // by processor and kind
+using OfKind =
+    std::map<std::pair<std::string, std::string>, std::vector<PathOfNode>>;  // by processor and kind
 
 // Of two middle values the better one.
 double middle(std::vector<double> values) {
@@ -42,16 +43,16 @@ double middle(std::vector<double> values) {
 }
 
 // By path the share of the usual rate, for slow ones.
-std::map<const InsidePath*, double> slowOnes(const std::vector<Place>& places) {
+std::map<const InsidePath*, double> slowOnes(const std::vector<PathOfNode>& places) {
   std::vector<double> values, off;
-  for (const Place& place : places)
+  for (const PathOfNode& place : places)
     if (place.path->bytes_per_s > 0) values.push_back(std::log(place.path->bytes_per_s));
   std::map<const InsidePath*, double> slow;
   if (values.size() < kLeastPaths) return slow;
   const double usual = middle(values);
   for (const double value : values) off.push_back(std::abs(value - usual));
   const double threshold = std::max(kLeastPathLoss, kPathsDeviations * kDeviationsOfPathMad * middle(off));
-  for (const Place& place : places)
+  for (const PathOfNode& place : places)
     if (const double rate = place.path->bytes_per_s; rate > 0 && usual - std::log(rate) > threshold)
       slow[place.path] = std::exp(std::log(rate) - usual);
   return slow;
@@ -179,7 +180,7 @@ std::vector<Finding> comparePaths(const std::vector<InsidePaths>& of_nodes,
   for (const auto& [kind, places] : of_kind) {
     const std::map<const InsidePath*, double> slow = slowOnes(places);
     std::map<int, std::vector<const InsidePath*>> by_node;
-    for (const Place& place : places) by_node[place.node].push_back(place.path);
+    for (const PathOfNode& place : places) by_node[place.node].push_back(place.path);
     for (const auto& [node, paths] : by_node) addSlow(node, kind.second, paths, slow, confirmed, findings);
   }
   return findings;
