@@ -15,6 +15,8 @@
 
 namespace horing::test {
 
+inline constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
 inline void runElements(const void* parameter, const fake::Grid& grid) {
   const auto& call = *static_cast<const cuda::ElementCall*>(parameter);
   const auto threads = static_cast<uint64_t>(grid.x) * cuda::kElementThreads;

@@ -8,9 +8,8 @@ namespace {
 using horing::test::FakeCuda;
 using horing::test::GpuRank;
 using horing::test::kKernelModel;
+using horing::test::kOutOfMemory;
 using horing::test::ParoOnGpu;
-
-constexpr int kOutOfMemory = 2;
 
 class ParoGpuMemory : public ParoOnGpu {
  protected:

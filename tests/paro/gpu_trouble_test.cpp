@@ -18,9 +18,8 @@ using horing::test::FakeCuda;
 using horing::test::GpuRank;
 using horing::test::GpuVector;
 using horing::test::kElementKernels;
+using horing::test::kOutOfMemory;
 using horing::test::ParoOnGpu;
-
-constexpr int kOutOfMemory = 2;
 
 class ParoOnGpuTrouble : public ParoOnGpu {
  protected:

@@ -27,7 +27,7 @@ class ElementRun {
       using From = decltype(from);
       switch (call_.work) {
         case ElementWork::kConvert:
-          return withCodec(call_.to_type, [this](auto to) { convert<From, decltype(to)>(); });
+          return withCodec(call_.to_type, [this](auto to) { this->template convert<From, decltype(to)>(); });
         case ElementWork::kAccumulate:
           return accumulate<From>();
         case ElementWork::kScale:

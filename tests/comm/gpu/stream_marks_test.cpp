@@ -15,11 +15,12 @@ class StreamMarksTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (test::FakeCuda::isReal()) GTEST_SKIP() << "made for the fake driver";
-    CudaDriver* const driver = CudaDriver::ofProcess();
-    ASSERT_TRUE(driver && driver->api().ok());
-    gpu_ = CudaDevice::open(driver->api().value(), 0).take();
+    driver_ = CudaDriver::ofProcess();
+    ASSERT_TRUE(driver_ && driver_->api().ok());
+    gpu_ = CudaDevice::open(driver_->api().value(), 0).take();
   }
   test::FakeCuda cuda_;
+  std::unique_ptr<CudaDriver> driver_;
   std::shared_ptr<const CudaDevice> gpu_;
 };
 
