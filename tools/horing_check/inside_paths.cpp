@@ -164,7 +164,8 @@ void keepBest(InsidePaths& best, const InsidePaths& again) {
     found->second->is_wrong |= path.is_wrong;
   }
   best.all.insert(best.all.end(), added.begin(), added.end());
-  best.left_out = again.left_out;
+  // Not of a measurement that was complete.
+  if (known.empty() || again.left_out.empty() || !best.left_out.empty()) best.left_out = again.left_out;
 }
 
 std::vector<Finding> comparePaths(const std::vector<InsidePaths>& of_nodes,

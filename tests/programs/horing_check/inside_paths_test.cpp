@@ -112,6 +112,11 @@ TEST(InsidePaths, TravelAsText) {
   EXPECT_TRUE(best.all[0].is_wrong) << "once is enough";
   EXPECT_EQ(best.all[1].bytes_per_s, 3e9);
   EXPECT_EQ(best.left_out, "");
+  keepBest(best, {{}, "too little time"});
+  EXPECT_EQ(best.left_out, "") << "all were measured before";
+  InsidePaths none;
+  keepBest(none, {{{kLink, "GPU 0", "GPU 1", 2e10}}, "too little time"});
+  EXPECT_EQ(none.left_out, "too little time");
 }
 
 TEST(InsidePaths, AreInTextAndJson) {

@@ -258,7 +258,9 @@ TEST(HoringCheck, MeasuresWhatMovesInsideNodes) {
   // A busy machine may need longer than it has.
   const bool is_complete = !contains(outcome.output, "\n  not measured to the end on ");
   const auto paths = nlohmann::json::parse(readFile(json))["inside_paths"];
-  EXPECT_EQ(paths.size() == 2u * (2 + 8 + 12), is_complete) << outcome.output;
+  if (is_complete) {
+    EXPECT_EQ(paths.size(), 2u * (2 + 8 + 12)) << outcome.output;
+  }
   for (const auto& path : paths) EXPECT_FALSE(path["wrong"]) << path;
 }
 
