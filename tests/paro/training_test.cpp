@@ -325,7 +325,8 @@ TEST(TrainingOnSmallModels, HaveBucketsWithNothingBesideOthers) {
   onEveryRank(2, [&](int rank) {
     horingParo_t paro = nullptr;
     horingParoConfig_t config = configOf(horingParoNNN);
-    config.bucketBytes = 1;
+    const int units[] = {0, 1};
+    config.units = units;
     ASSERT_PARO(
         horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, params.data(), params.size()));
     horingParoInfo_t info = HORING_PARO_INFO_INITIALIZER;

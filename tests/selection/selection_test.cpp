@@ -209,7 +209,8 @@ TEST(Rates, AreFollowedBetweenMoreThanEightGroupsIfEachRankHasACore) {
                                                         {3, true, true},
                                                         {8, true, true},
                                                         {9, true, false},
-                                                        {256, true, false}}) {
+                                                        {128, true, false},
+                                                        {129, false, false}}) {
     EXPECT_EQ(canFollowRates({groups, 2, RanksPerCore::kAtMostOne}), with_cores) << groups;
     EXPECT_EQ(canFollowRates({groups, 2, RanksPerCore::kMore}), with_shared) << groups;
   }
