@@ -137,27 +137,37 @@ class Members {
  public:
   Members(const Figures& figures, const std::vector<double>& excess, double threshold,
           const std::vector<int>& others, const std::vector<int>& nodes)
-      : is_member_(static_cast<size_t>(figures.nodes)), is_other_(is_member_) {
+      : is_member_(static_cast<size_t>(figures.nodes)),
+        is_other_(is_member_),
+        pairs_of_node_(is_member_.size()) {
     for (const int node : nodes) is_member_[at(node)] = true;
     for (const int node : others) is_other_[at(node)] = true;
+    std::map<int, size_t> places;  // of rounds
     for (size_t i = 0; i < figures.samples.size(); ++i) {
       const Sample& sample = figures.samples[i];
-      if (sample.from < sample.to && !is_other_[at(sample.from)] && !is_other_[at(sample.to)])
-        pairs_of_round_[sample.round].push_back({sample.from, sample.to, excess[i] > threshold});
+      if (sample.from >= sample.to || is_other_[at(sample.from)] || is_other_[at(sample.to)]) continue;
+      const size_t round = places.try_emplace(sample.round, places.size()).first->second;
+      const bool is_slow = excess[i] > threshold;
+      pairs_of_node_[at(sample.from)].push_back({sample.to, round, is_slow});
+      pairs_of_node_[at(sample.to)].push_back({sample.from, round, is_slow});
     }
+    rounds_.resize(places.size());
+    for (size_t node = 0; node < is_member_.size(); ++node)
+      for (const Pair& pair : pairs_of_node_[node])
+        if (at(pair.other) > node && crosses(node, pair)) count(pair, 1);
   }
 
   void settle() {
     for (int pass = 0, best = explained(); pass < kMostPasses; ++pass) {
       const int before = best;
       for (size_t node = 0; node < is_member_.size(); ++node) {
-        if (is_other_[node] || (!is_member_[node] && isSlowItself(static_cast<int>(node)))) continue;
-        is_member_[node] = !is_member_[node];
+        if (is_other_[node] || (!is_member_[node] && isSlowItself(node))) continue;
+        change(node);
         const int now = explained();
         if (now > best)
           best = now;
         else
-          is_member_[node] = !is_member_[node];
+          change(node);
       }
       if (best == before) return;
     }
@@ -172,43 +182,51 @@ class Members {
 
  private:
   struct Pair {
-    int from, to;
+    int other;
+    size_t round;
     bool is_slow;
   };
+  struct Round {
+    int crossing = 0;
+    int slow_less_others = 0;  // of these
+  };
   static size_t at(int node) { return static_cast<size_t>(node); }
-  bool crosses(const Pair& pair) const { return is_member_[at(pair.from)] != is_member_[at(pair.to)]; }
+  bool crosses(size_t node, const Pair& pair) const { return is_member_[node] != is_member_[at(pair.other)]; }
+  void count(const Pair& pair, int times) {
+    rounds_[pair.round].crossing += times;
+    rounds_[pair.round].slow_less_others += pair.is_slow ? times : -times;
+  }
+  // Makes a node a member, or no longer.
+  void change(size_t node) {
+    for (const Pair& pair : pairs_of_node_[node]) count(pair, crosses(node, pair) ? -1 : 1);
+    is_member_[node] = !is_member_[node];
+  }
 
   // Crossing pairs that are slow, less those that are not, in all rounds in which so many cross that this is most.
   int explained() const {
     std::map<int, int, std::greater<>> by_crossing;
-    for (const auto& [round, pairs] : pairs_of_round_) {
-      int crossing = 0, sum = 0;
-      for (const Pair& pair : pairs)
-        if (crosses(pair)) ++crossing, sum += pair.is_slow ? 1 : -1;
-      by_crossing[crossing] += sum;
-    }
+    for (const Round& round : rounds_) by_crossing[round.crossing] += round.slow_less_others;
     int sum = 0, best = 0;
     for (const auto& [crossing, of_rounds] : by_crossing) best = std::max(best, sum += of_rounds);
     return best;
   }
 
   // Nearly always, and with the members, too.
-  bool isSlowItself(int node) const {
-    int met = 0, slow_with_them = 0, all = 0, well = 0;
-    for (const auto& [round, pairs] : pairs_of_round_)
-      for (const Pair& pair : pairs) {
-        if (pair.from != node && pair.to != node) continue;
-        const bool is_them = is_member_[at(pair.from == node ? pair.to : pair.from)];
-        ++all;
-        well += pair.is_slow ? 0 : 1;
-        met += is_them ? 1 : 0;
-        slow_with_them += is_them && pair.is_slow ? 1 : 0;
-      }
-    return slow_with_them >= kSlowWithMembers * met && well <= kAlways * all;
+  bool isSlowItself(size_t node) const {
+    int met = 0, slow_with_them = 0, well = 0;
+    for (const Pair& pair : pairs_of_node_[node]) {
+      const bool is_them = is_member_[at(pair.other)];
+      well += pair.is_slow ? 0 : 1;
+      met += is_them ? 1 : 0;
+      slow_with_them += is_them && pair.is_slow ? 1 : 0;
+    }
+    return slow_with_them >= kSlowWithMembers * met &&
+           well <= kAlways * static_cast<double>(pairs_of_node_[node].size());
   }
 
   std::vector<bool> is_member_, is_other_;
-  std::map<int, std::vector<Pair>> pairs_of_round_;
+  std::vector<std::vector<Pair>> pairs_of_node_;
+  std::vector<Round> rounds_;
 };
 
 }  // namespace
