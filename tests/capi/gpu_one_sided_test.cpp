@@ -270,6 +270,7 @@ TEST_P(GpuOneSided, OfAGroupKeepTheirOrderOnSeveralStreams) {
     for (int round = 0; round < 20; ++round) meet(comm);
     EXPECT_FALSE(signalling.idle());
     EXPECT_FALSE(waiting.idle());
+    meet(comm);  // before any rank lets its put go
     gate = true;
     waiting.synchronize();
     EXPECT_TRUE(part.holdsFrom(7 * previous(rank), 0, 1000));
