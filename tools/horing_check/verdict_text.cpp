@@ -112,7 +112,9 @@ class Sentences {
   }
 
   std::string insideSentence(const Finding& finding) const {
-    const InsideRates& rates = report_.inside[static_cast<size_t>(finding.node)];
+    const auto node = static_cast<size_t>(finding.node);
+    // None, where only paths were measured.
+    const InsideRates rates = node < report_.inside.size() ? report_.inside[node] : InsideRates();
     const auto sentence = [&](const char* what, double rate, const char* advice) {
       return name(finding.node, -1) + what + percent(finding.factor) + " of the rate of others (" +
              rateText(rate) + "): look at " + advice;
