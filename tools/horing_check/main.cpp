@@ -34,8 +34,9 @@ Examples
   Only the names of the good nodes, for Slurm:
       horing-run -n 4 --nodes 4 --rate 200 -- horing-check --json check.json && jq -r .good_list check.json
 
-Exit code, of rank 0 (other ranks': 0, or 3): 0 if nothing is slower than the others; 1 if something is, or if bytes were wrong; 2 for a
-wrong command line; 3 if the check could not be made, or ended early. A difference between nodes is reported and is not an error.
+Exit code, of the rank that reports, which is rank 0 unless it was lost (other ranks': 0, or 3 if they could not begin): 0 if nothing is
+slower than the others; 1 if something is, or if bytes were wrong; 2 for a wrong command line; 3 if the check could not be made, or ended
+early. A difference between nodes is reported and is not an error.
 )help";
 
 constexpr int kWrongUsage = 2;
@@ -126,8 +127,8 @@ int check(CheckOptions options) {
     std::printf("horing-check %s: %d nodes, %s\n", versionText(kLibraryVersion).c_str(), nodes.count(),
                 hostList(nodes.names()).c_str());
   Report report = runSession(nodes, options.session, showProgress);
-  if (nodes.self() != report.reporter)
-    return report.cut_short.empty() ? 0 : static_cast<int>(Outcome::kIncomplete);
+  // Launchers end a job when a rank fails: that would end the rank that reports before it has.
+  if (nodes.self() != report.reporter) return 0;
   showProgress("");
   if (nodes.self() != 0)
     std::printf("%s reports in place of %s, and writes no files\n",
