@@ -47,12 +47,14 @@ Choice chooseNics(const MachineGraph& graph, int32_t home) {
   return choice;
 }
 
-// The member's share of its NICs, limited by its own edge to the parent.
+// The member's share of its NICs, of their lines and of their edges to the parent, limited by its own edge.
 void bound(const MachineGraph& graph, int32_t member, const std::map<int32_t, int>& sharers, Rail& rail) {
   bool narrow_way = false;
   for (const int32_t nic : rail.nics) {
-    const double share = speedOf(graph.node(nic)) / sharers.at(nic);
-    const double way = graph.path(member, nic).gbytes_per_s;
+    const GraphNode& node = graph.node(nic);
+    const double share = speedOf(node) / sharers.at(nic);
+    double way = graph.path(member, nic).gbytes_per_s;
+    if (node.gbytes_per_s > 0) way = std::min(way, node.gbytes_per_s / sharers.at(nic));
     narrow_way = narrow_way || (way > 0 && way < share);
     rail.gbytes_per_s += way == 0 ? share : std::min(way, share);
   }

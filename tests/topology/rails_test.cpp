@@ -98,6 +98,18 @@ TEST(Rails, AreNoWiderThanTheWayBetween) {
   EXPECT_EQ(rail.bound, Rail::Bound::kWay);
 }
 
+// A fast line whose slot has few lanes.
+TEST(Rails, ShareTheNarrowSlotOfANic) {
+  GraphBuilder builder;
+  const int32_t bridge = builder.add({NodeKind::kBridge, 0, "0000:01:00.0", 32});
+  for (const char* name : {"0000:02:00.0", "0000:03:00.0"}) builder.add({NodeKind::kGpu, bridge, name, 32});
+  builder.add({NodeKind::kNic, bridge, "n0", 4, 25});
+  for (const Rail& rail : railsOf(built(builder))) {
+    EXPECT_EQ(rail.gbytes_per_s, 2);
+    EXPECT_EQ(rail.bound, Rail::Bound::kWay);
+  }
+}
+
 TEST(Rails, UseNicsOfUnknownPlaceWhereThereAreNoOthers) {
   for (const bool beside : {false, true}) {
     GraphBuilder builder;
