@@ -16,6 +16,8 @@
 #include "base/version.h"
 #include "horing/horing.h"
 #include "horing_check/device_facts.h"
+#include "horing_check/gpu_adapters.h"
+#include "topology/hwloc_graph.h"
 #include "transport/socket/interfaces.h"
 
 namespace horing::check {
@@ -99,6 +101,9 @@ NodeFacts gatherNodeFacts() {
   facts["turbo"] = lineOf("/sys/devices/system/cpu/cpufreq/boost");
   facts["threads of a core in use"] = lineOf("/sys/devices/system/cpu/smt/active");
   addDeviceFacts(facts, interfacesInUse());
+  if (const Result<MachineGraph> graph = graphOfThisMachine(); graph.ok())
+    if (const std::string adapters = adaptersOfGpus(graph.value()); !adapters.empty())
+      facts["adapters of GPUs"] = adapters;
   return facts;
 }
 
