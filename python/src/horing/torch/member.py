@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .operation import Operation
 
+_NO_DESCRIPTION = ("", "undefined")  # torch's own word for it
+
 
 class Member:
     """Rank `rank` of the ranks of a group, whose numbers in the whole job are `global_ranks`."""
@@ -18,7 +20,9 @@ class Member:
 
     def describe(self, operation: Operation) -> str:
         """Begins the text of an error."""
-        group = self.group_description or self.group_name or "a group that is being made"
+        group = self.group_description
+        if group in _NO_DESCRIPTION:
+            group = f"group {self.group_name}" if self.group_name else "a group that is being made"
         return f"{operation.name} #{operation.sequence} of {group}, {self}"
 
     def global_rank(self, rank: int) -> int:
