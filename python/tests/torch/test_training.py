@@ -265,6 +265,16 @@ def test_compiled_collectives():
     check(2, body, timeout=120)
 
 
+@pytest.mark.parametrize("static", [False, True])
+def test_compiled_ddp(static):
+    def body(rank, size):
+        net = torch.compile(DistributedDataParallel(model(), static_graph=static), backend="aot_eager")
+        train(net, rank, 4)  # after the first step C++ rebuilds the buckets, by collectives
+        close_to(net.module, alone(size, 4))
+
+    check(2, body, timeout=120)
+
+
 def test_paro_says_which_torch_it_needs(monkeypatch):
     from horing.torch import paro
 

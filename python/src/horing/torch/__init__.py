@@ -11,11 +11,14 @@ file and no port are needed. The backend serves tensors on the CPU.
 
 from __future__ import annotations
 
+import sys
+
 import torch.distributed as dist
 
 __all__ = ["ProcessGroupHoring", "register"]
 
 from .process_group import ProcessGroupHoring
+from .uncompiled import leave_uncompiled
 
 
 def register() -> None:
@@ -25,3 +28,6 @@ def register() -> None:
 
 
 register()
+for _name, _module in list(sys.modules.items()):
+    if _name.partition(".")[0] == "horing":
+        leave_uncompiled(_module)
