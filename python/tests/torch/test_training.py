@@ -113,10 +113,16 @@ def test_ddp_no_sync_join_and_batch_norm():
         everyone = [torch.empty_like(gradient) for _ in range(size)]
         dist.all_gather(everyone, gradient)
         assert all(torch.allclose(each, gradient) for each in everyone)
-        uneven = DistributedDataParallel(model())
-        with uneven.join():
-            for step in range(1 + rank):
-                uneven(batch(step, rank)).sum().backward()
+        expected = model()
+        expected(batch(1, 1)).sum().backward()
+        for divide_by_all in (True, False):
+            uneven = DistributedDataParallel(model())
+            with uneven.join(divide_by_initial_world_size=divide_by_all):
+                for step in range(1 + rank):
+                    uneven.zero_grad()
+                    uneven(batch(step, rank)).sum().backward()
+            if rank == 1:  # its second step was its own
+                torch.testing.assert_close(uneven.module[0].weight.grad, expected[0].weight.grad / (size if divide_by_all else 1))
         assert net.device_ids is None
 
     check(2, body)

@@ -74,8 +74,13 @@ class Operation:
 class Work(dist.Work):
     """The handle of an operation that was started with async_op. Any thread may use it.
 
-    The operation, and the tensors that it needs, live on without it.
+    The operation, and the tensors that it needs, live on without it. `unasked`, if set, returns a list or None: a handle that Python drops
+    before anyone has waited for it or its future lives on in the list, since C++ may have it (DDP's join passes one on), would find none
+    of these methods then, and wait for ever.
     """
+
+    unasked: Callable | None = None
+    _asked = False
 
     def __init__(self, lane, operation: Operation):
         super().__init__()
@@ -83,11 +88,16 @@ class Work(dist.Work):
         self._future = None
         self._registered: list[torch.Tensor] = []
 
+    def __del__(self):
+        if not self._asked and self.unasked is not None and (kept := self.unasked()) is not None:
+            kept.append(self)
+
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Blocks until the operation is complete, at most `timeout` (zero or negative: the group's own).
 
         Raises its error, or a TimeoutError; in that case the operation continues.
         """
+        self._asked = True
         seconds = timeout.total_seconds()
         self._lane.wait(self._operation, seconds if seconds > 0 else None)
         while self._registered:
@@ -118,6 +128,7 @@ class Work(dist.Work):
 
     def get_future(self) -> torch.futures.Future:
         """A future of the tensors that the operation writes, completed by a helper thread. Always the same one."""
+        self._asked = True
         if self._future is None:
             self._future = _future_of(self._lane, self._operation)
         return self._future

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -55,7 +56,8 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
         self._timeout = timeout.total_seconds()
         self._member = Member(rank, global_ranks or list(range(size)))
         self._batch: list[dist.Work] | None = None  # of handles, while operations are coalesced
-        self._latest: deque[dist.Work] = deque(maxlen=_MOST_HELD)
+        self._held: deque[dist.Work] = deque(maxlen=_MOST_HELD)
+        self._unasked = weakref.ref(self._held)
         self._open_messages()
         make = make or Meeting(store, self._member, self._timeout).communicator
         self._lane = Lane(lambda: self._new_communicator(make), self._member.describe, self._member.global_rank)
@@ -66,8 +68,9 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
         return comm
 
     def _handle(self, work: dist.Work) -> dist.Work:
+        work.unasked = self._unasked
         if _loses_python_halves:
-            self._latest.append(work)
+            self._held.append(work)
         if self._batch is not None:
             self._batch.append(work)
         return work
