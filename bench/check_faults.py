@@ -110,11 +110,11 @@ FAULTS = ["nothing", "adapter 50%", "adapter 80%", "adapter 90%", "sends 50%", "
           "latency", "mtu", "loss 1%", "loss 0.1%", "half a core", "memory"]
 
 
-def verdict_of(programs, plan, keep=None):
+def verdict_of(programs, plan, limit="60s", keep=None):
     cases = "".join(f"{node}) {command} ;; " for node, command in plan.commands.items())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "check.json"
-        script = f"case $HORING_RUN_NODE in {cases} esac; exec {programs / 'horing-check'} --json {path}"
+        script = f"case $HORING_RUN_NODE in {cases} esac; exec {programs / 'horing-check'} --time {limit} --json {path}"
         command = [programs / "horing-run", "-n", len(plan.rates), "--nodes", len(plan.rates), "--timeout", LIMIT_S, "--keep-going", "--rate",
                    ",".join(map(str, plan.rates)), "--rails", plan.rails,
                    *(["--uplink", f"{plan.uplink[0]}-{plan.uplink[-1]}={2 * RATE_MBIT}"] if plan.uplink else []), "--", "sh", "-c", script]
@@ -201,6 +201,7 @@ def main():
     parser.add_argument("--fault", action="append", choices=FAULTS, metavar="FAULT", help="only this one")
     parser.add_argument("--halving", action="store_true", help="compare with halves of the nodes and all_reduce_perf, --runs times")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--time", default="60s", help="of a check, at most (default: 60s)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what each check measured, as its --json")
     parser.add_argument("--out", type=Path, default=Path("build/bench/check_faults.json"))
     arguments = parser.parse_args()
@@ -215,7 +216,7 @@ def main():
         for fault in arguments.fault or FAULTS:
             plan = planted(fault, arguments.nodes, chance)
             name = f"{arguments.nodes} {fault} {arguments.seed} {number}.json".replace(" ", "_")
-            verdict = verdict_of(arguments.bin.resolve(), plan, arguments.keep / name if arguments.keep else None)
+            verdict = verdict_of(arguments.bin.resolve(), plan, arguments.time, arguments.keep / name if arguments.keep else None)
             says = found(verdict)
             one = {"nodes": arguments.nodes, "fault": fault, "right": is_right(plan, verdict), "missed": sorted(map(str, plan.findings - says)),
                    "wrong": [] if is_right(plan, verdict) else sorted(map(str, says - plan.findings)) + list(map(str, verdict["uplinks"])),
