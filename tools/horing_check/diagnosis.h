@@ -19,7 +19,7 @@ struct Sample {
   uint64_t wrong_bytes = 0;
   uint64_t bytes = 0;  // that arrived, and were compared
   int round = 0;
-  // TCP segments that the sender's node sent meanwhile, and those of them that it sent again; 0: not known.
+  // TCP segments that the sender's node sent meanwhile, and those of them that it sent again and that had not arrived; 0: not known.
   uint64_t segments = 0, segments_resent = 0;
   // Of each direction while both move data, the slower of both, the same in both directions; 0: not measured.
   double at_once_bytes_per_s = 0;

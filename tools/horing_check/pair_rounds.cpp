@@ -102,7 +102,7 @@ class Measuring {
         continue;
       const TcpSegments sent = of_node(from).reading.sent;
       done_.figures.samples.push_back({from, to, reading.bytes_per_s, reading.latency_s, reading.wrong_bytes,
-                                       reading.bytes, done_.rounds, sent.sent, sent.resent,
+                                       reading.bytes, done_.rounds, sent.sent, sent.lost(),
                                        reading.at_once_bytes_per_s});
     }
     ++done_.rounds;

@@ -7,37 +7,50 @@
 
 namespace horing::check {
 
-TcpSegments TcpSegments::since(const TcpSegments& earlier) const {
-  return {sent > earlier.sent ? sent - earlier.sent : 0,
-          resent > earlier.resent ? resent - earlier.resent : 0};
-}
+namespace {
 
-TcpSegments readTcpSegments() {
-  std::ifstream file("/proc/self/net/snmp");
+std::string textOf(const char* path) {
   std::ostringstream text;
-  text << file.rdbuf();
-  return tcpSegmentsFrom(text.str());
+  text << std::ifstream(path).rdbuf();
+  return text.str();
 }
 
-// A line of names and a line of values, both with "Tcp:" first.
-TcpSegments tcpSegmentsFrom(const std::string& text) {
-  TcpSegments found;
-  std::istringstream lines(text);
+// One of a line of names and a line of values, both with the same word first; 0 if there is none.
+uint64_t counterOf(const std::string& text, const std::string& first_word, const char* counter) {
   std::string names;
+  std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("Tcp:")) continue;
+    if (!line.starts_with(first_word)) continue;
     if (names.empty()) {
       names = line;
       continue;
     }
     std::istringstream name_words(names), value_words(line);
-    for (std::string name, value; name_words >> name && value_words >> value;) {
-      if (name == "OutSegs") found.sent = numberOf<uint64_t>(value).value_or(0);
-      if (name == "RetransSegs") found.resent = numberOf<uint64_t>(value).value_or(0);
-    }
+    for (std::string name, value; name_words >> name && value_words >> value;)
+      if (name == counter) return numberOf<uint64_t>(value).value_or(0);
     break;
   }
-  return found;
+  return 0;
+}
+
+uint64_t grownBy(uint64_t now, uint64_t before) {
+  return now > before ? now - before : 0;
+}
+
+}  // namespace
+
+TcpSegments TcpSegments::since(const TcpSegments& earlier) const {
+  return {grownBy(sent, earlier.sent), grownBy(resent, earlier.resent),
+          grownBy(arrived_twice, earlier.arrived_twice)};
+}
+
+TcpSegments readTcpSegments() {
+  return tcpSegmentsFrom(textOf("/proc/self/net/snmp"), textOf("/proc/self/net/netstat"));
+}
+
+TcpSegments tcpSegmentsFrom(const std::string& snmp, const std::string& netstat) {
+  return {counterOf(snmp, "Tcp:", "OutSegs"), counterOf(snmp, "Tcp:", "RetransSegs"),
+          counterOf(netstat, "TcpExt:", "TCPDSACKRecvSegs")};
 }
 
 }  // namespace horing::check

@@ -1,5 +1,5 @@
 #pragma once
-// How many TCP segments the network of this node has sent, and how many of them again: because they, or their acknowledgement, were lost.
+// How many TCP segments the network of this node has sent, and how many of them again: because they were lost, or were thought to be.
 #include <cstdint>
 #include <string>
 
@@ -7,13 +7,18 @@ namespace horing::check {
 
 struct TcpSegments {
   uint64_t sent = 0, resent = 0;
+  // Of what was sent again, what had arrived, as the receivers said (RFC 2883): a process that hardly runs acknowledges late.
+  uint64_t arrived_twice = 0;
+
+  uint64_t lost() const { return resent > arrived_twice ? resent - arrived_twice : 0; }
   // Counters that do not grow count as 0.
   TcpSegments since(const TcpSegments& earlier) const;
 };
 
-// Of this process' network namespace, since it exists; zeros if the kernel does not say. /proc/net/snmp (Linux' networking/snmp_counter).
+// Of this process' network namespace, since it exists; zeros if the kernel does not say. /proc/net/snmp and /proc/net/netstat (Linux'
+// networking/snmp_counter).
 TcpSegments readTcpSegments();
-// The same from the text of that file.
-TcpSegments tcpSegmentsFrom(const std::string& text);
+// The same from the texts of these files.
+TcpSegments tcpSegmentsFrom(const std::string& snmp, const std::string& netstat);
 
 }  // namespace horing::check

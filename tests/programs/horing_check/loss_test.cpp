@@ -127,17 +127,23 @@ TEST(Losses, OfOtherConnectionsBesideRdmaAreNotCounted) {
 TEST(TcpSegments, AreReadByTheNamesOfTheCounters) {
   const TcpSegments read = tcpSegmentsFrom(
       "Ip: Forwarding OutSegs\nIp: 1 7\nTcp: RtoMin OutSegs RetransSegs InErrs\nTcp: 200 5000 12 0\nUdp: "
-      "OutSegs\nUdp: 1\n");
+      "OutSegs\nUdp: 1\n",
+      "TcpExt: SyncookiesSent TCPDSACKRecvSegs\nTcpExt: 3 4\nIpExt: InNoRoutes\nIpExt: 8\n");
   EXPECT_EQ(read.sent, 5000u);
   EXPECT_EQ(read.resent, 12u);
+  EXPECT_EQ(read.arrived_twice, 4u);
+  EXPECT_EQ(read.lost(), 8u);
   for (const char* text :
        {"", "Tcp:", "Tcp: OutSegs\n", "Tcp: OutSegs RetransSegs\nTcp: x\n", "OutSegs 5\n"}) {
-    EXPECT_EQ(tcpSegmentsFrom(text).sent, 0u) << text;
-    EXPECT_EQ(tcpSegmentsFrom(text).resent, 0u) << text;
+    EXPECT_EQ(tcpSegmentsFrom(text, text).sent, 0u) << text;
+    EXPECT_EQ(tcpSegmentsFrom(text, text).resent, 0u) << text;
+    EXPECT_EQ(tcpSegmentsFrom(text, text).arrived_twice, 0u) << text;
   }
-  const TcpSegments since = TcpSegments{10, 3}.since({4, 5});
+  const TcpSegments since = TcpSegments{10, 3, 9}.since({4, 5, 2});
   EXPECT_EQ(since.sent, 6u);
   EXPECT_EQ(since.resent, 0u);
+  EXPECT_EQ(since.arrived_twice, 7u);
+  EXPECT_EQ(since.lost(), 0u) << "of what was sent earlier";
 }
 
 }  // namespace
