@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "horing_check/loss_diagnosis.h"
@@ -43,12 +44,19 @@ struct Limits {
 constexpr Limits kRateLimits = {0.07, 0.07, 0};
 constexpr Limits kLatencyLimits = {0.405, 0.405, 5e-6};  // half as much again
 
-double medianOf(std::vector<double> values) {
+// Of values of which larger is worse, the worst of the better half, or of a quarter. Of two middle values the better one: a node with one slow
+// and one good partner is not slow.
+double worstOfBetter(size_t part, std::vector<double> values) {
   if (values.empty()) return 0;
-  // The better of the two middle values: a node with one slow and one good partner is not slow.
-  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  const auto worst = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / part);
+  std::nth_element(values.begin(), worst, values.end());
+  return *worst;
+}
+double medianOf(std::vector<double> values) {
+  return worstOfBetter(2, std::move(values));
+}
+double quarterOf(std::vector<double> values) {
+  return worstOfBetter(4, std::move(values));
 }
 
 double deviationOf(std::vector<double> values, double center) {
@@ -61,7 +69,7 @@ struct Path {
   int from, to;
   // By how much each end is expected to be faster than the pair: then the figures say less of that end.
   double sender_spare, receiver_spare;
-  std::vector<double> costs;
+  std::span<const double> costs;  // ascending
   double middle = 0, best = 0;
 };
 
@@ -79,6 +87,7 @@ class Model {
   Model(const Figures& figures, Quantity quantity, const Limits& limits)
       : quantity_(quantity), limits_(limits), sends_(sides(figures)), receives_(sides(figures)) {
     std::vector<std::tuple<int, int, double>> costs;
+    costs.reserve(figures.samples.size());
     for (const Sample& sample : figures.samples) {
       const double value = quantity == Quantity::kRate ? sample.bytes_per_s : sample.latency_s;
       if (value > 0 && std::isfinite(value))
@@ -87,14 +96,17 @@ class Model {
     }
     samples_ = static_cast<double>(costs.size());
     std::sort(costs.begin(), costs.end());
+    costs_.reserve(costs.size());  // paths refer to them
     const auto spare = [&](int node, int from, int to) {
       const bool differ = quantity == Quantity::kRate && !figures.shares.empty();
       return differ ? std::log(figures.shares[at(node)] / figures.shareOf(from, to)) : 0;
     };
     for (const auto& [from, to, cost] : costs) {
-      if (paths_.empty() || paths_.back().from != from || paths_.back().to != to)
-        paths_.push_back({from, to, spare(from, from, to), spare(to, from, to), {}});
-      paths_.back().costs.push_back(cost);
+      costs_.push_back(cost);
+      const bool is_new = paths_.empty() || endsOf(paths_.back()) != std::pair(from, to);
+      if (is_new) paths_.push_back({from, to, spare(from, from, to), spare(to, from, to), {}});
+      const double* const first = is_new ? &costs_.back() : paths_.back().costs.data();
+      paths_.back().costs = {first, &costs_.back() + 1};
     }
     for (Path& path : paths_) {
       path.middle = path.costs[(path.costs.size() - 1) / 4];
@@ -253,19 +265,18 @@ class Model {
 
   // The median over partners that are not slow themselves; over all partners if all are slow.
   static double costOf(const Side& side, const std::vector<Side>& others, bool is_sender) {
-    std::vector<double> good, all;
-    for (const Path* path : side.paths) {
-      all.push_back(path->middle);
+    std::vector<double> good;
+    for (const Path* path : side.paths)
       if (!others[at(is_sender ? path->to : path->from)].slow) good.push_back(path->middle);
-    }
-    return medianOf(good.empty() ? std::move(all) : std::move(good));
+    if (good.empty())
+      for (const Path* path : side.paths) good.push_back(path->middle);
+    return medianOf(std::move(good));
   }
 
   static double fastOf(const Side& side) {
     std::vector<double> costs;
     for (const Path* path : side.paths) costs.push_back(path->middle);
-    std::sort(costs.begin(), costs.end());
-    return costs.empty() ? 0 : costs[(costs.size() - 1) / 4];
+    return quarterOf(std::move(costs));
   }
 
   void refine() {
@@ -278,8 +289,9 @@ class Model {
         costs.push_back(side->cost);
       }
     base_ = medianOf(costs);
-    deviation_of_nodes_ = deviationOf(costs, base_);
+    deviation_of_nodes_ = deviationOf(std::move(costs), base_);
     std::vector<double> residuals;
+    residuals.reserve(costs_.size());
     for (const Path& path : paths_)
       for (const double cost : path.costs) residuals.push_back(cost - expectedOf(path));
     scatter_ = deviationOf(residuals, 0);
@@ -327,6 +339,7 @@ class Model {
 
   Quantity quantity_;
   Limits limits_;
+  std::vector<double> costs_;  // of all paths, one after the other
   std::vector<Path> paths_;
   std::vector<Side> sends_, receives_;
   double samples_ = 0;
@@ -348,44 +361,44 @@ Figures atOnce(Figures figures) {
   return figures;
 }
 
-// By sample, while both nodes send at once, and while one does.
-struct Lacks {
-  std::vector<double> at_once, alone;
+using Lack = double (Model::*)(const Sample&) const;
 
-  Lacks(const Figures& figures, double (Model::*lack)(const Sample&) const) {
-    const Figures both = atOnce(figures);
-    for (const auto& [of, lacks] : {std::pair(&both, &at_once), std::pair(&figures, &alone)}) {
-      const Model model(*of, Quantity::kRate, kRateLimits);
-      for (const Sample& sample : of->samples) lacks->push_back((model.*lack)(sample));
-    }
-  }
-};
+// By sample.
+std::vector<double> lacksOf(const Model& model, const Figures& figures, Lack lack) {
+  std::vector<double> lacks;
+  for (const Sample& sample : figures.samples) lacks.push_back((model.*lack)(sample));
+  return lacks;
+}
+
+Model ratesOf(const Figures& figures) {
+  return Model(figures, Quantity::kRate, kRateLimits);
+}
 
 bool crosses(const std::vector<int>& nodes, const Sample& sample) {
   const auto is_behind = [&](int node) { return std::binary_search(nodes.begin(), nodes.end(), node); };
   return is_behind(sample.from) != is_behind(sample.to);
 }
 
-// Adds the uplink of these nodes, and marks the samples that it slows.
-void addUplink(const Figures& figures, const Lacks& lacks, const SharedLink& link,
-               std::vector<Uplink>& uplinks, std::vector<bool>& slowed) {
+// Adds the uplink of these nodes, and marks the samples that it slows. What they lack while both nodes send at once, and while one does.
+void addUplink(const Figures& figures, const std::vector<double>& at_once, const std::vector<double>& alone,
+               const SharedLink& link, std::vector<Uplink>& uplinks, std::vector<bool>& slowed) {
   std::vector<double> slow;
   int well = 0, sent = 0, received = 0;  // the last two: slow ones while one node sends
   for (size_t i = 0; i < figures.samples.size(); ++i) {
     const Sample& sample = figures.samples[i];
     if (!crosses(link.nodes, sample)) continue;
-    const bool is_slow = lacks.at_once[i] > kSlowSample;
-    if (is_slow) slow.push_back(lacks.at_once[i]), slowed[i] = true;
+    const bool is_slow = at_once[i] > kSlowSample;
+    if (is_slow) slow.push_back(at_once[i]), slowed[i] = true;
     well += is_slow ? 0 : 1;
     const bool is_sent = std::binary_search(link.nodes.begin(), link.nodes.end(), sample.from);
-    if (lacks.alone[i] > kSlowSample) ++(is_sent ? sent : received);
+    if (alone[i] > kSlowSample) ++(is_sent ? sent : received);
   }
   const double factor = std::exp(-medianOf(std::move(slow)));
-  const bool at_once = well >= kWellSamples;
+  const bool only_at_once = well >= kWellSamples;
   if (kOnlyOther * (sent + 1) >= received)
-    uplinks.push_back({Part::kSends, link.nodes, factor, at_once, link.confirmed});
+    uplinks.push_back({Part::kSends, link.nodes, factor, only_at_once, link.confirmed});
   if (kOnlyOther * (received + 1) >= sent)
-    uplinks.push_back({Part::kReceives, link.nodes, factor, at_once, link.confirmed});
+    uplinks.push_back({Part::kReceives, link.nodes, factor, only_at_once, link.confirmed});
 }
 
 // Nodes that were slow with most others only while many crossed may be missing.
@@ -402,26 +415,30 @@ void settle(const Figures& figures, const std::vector<double>& lacks, std::vecto
 // Either a link that splits the cluster, or those of groups that are slow with most others: what explains more. The samples that they do
 // not slow.
 Figures withoutUplinks(const Figures& figures, Verdict& verdict) {
-  const Lacks lacks(figures, &Model::lackOfPair);
-  const Model at_once(atOnce(figures), Quantity::kRate, kRateLimits);
+  const Figures both = atOnce(figures);
+  const Model at_once = ratesOf(both);
+  const std::vector<double> of_pairs = lacksOf(at_once, both, &Model::lackOfPair);
+  const std::optional<SharedLink> link = findSharedLink(figures, of_pairs, kSlowSample);
   verdict.slow_at_once = at_once.slowNodes();
   std::vector<SharedLink> groups = at_once.groups();
-  const std::optional<SharedLink> link = findSharedLink(figures, lacks.at_once, kSlowSample);
   if (!link && groups.empty()) return figures;
-  const Lacks of_cluster(figures, &Model::lackOfCluster);
-  settle(figures, of_cluster.at_once, groups);
+  const std::vector<double> of_cluster = lacksOf(at_once, both, &Model::lackOfCluster);
+  settle(figures, of_cluster, groups);
   int of_link = 0, of_groups = 0;
   for (size_t i = 0; i < figures.samples.size(); ++i) {
-    if (!(lacks.at_once[i] > kSlowSample)) continue;
+    if (!(of_pairs[i] > kSlowSample)) continue;
     const auto is_crossed = [&](const SharedLink& one) { return crosses(one.nodes, figures.samples[i]); };
     of_link += link && is_crossed(*link) ? 1 : 0;
     of_groups += std::any_of(groups.begin(), groups.end(), is_crossed) ? 1 : 0;
   }
   std::vector<bool> slowed(figures.samples.size());
+  const Model alone = ratesOf(figures);
   if (of_link > of_groups) {
-    addUplink(figures, lacks, *link, verdict.uplinks, slowed);
+    addUplink(figures, of_pairs, lacksOf(alone, figures, &Model::lackOfPair), *link, verdict.uplinks, slowed);
   } else {
-    for (const SharedLink& group : groups) addUplink(figures, of_cluster, group, verdict.uplinks, slowed);
+    for (const SharedLink& group : groups)
+      addUplink(figures, of_cluster, lacksOf(alone, figures, &Model::lackOfCluster), group, verdict.uplinks,
+                slowed);
   }
   Figures rest{figures.nodes, {}, figures.shares};
   for (size_t i = 0; i < slowed.size(); ++i)

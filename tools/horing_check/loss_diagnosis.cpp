@@ -32,20 +32,18 @@ constexpr double kPathShare = 0.75, kLossByAccident = 0.001;
 // One sample alone raises suspicion of a path only if it has lost so much.
 constexpr double kShareOfOneSample = 0.002;
 
-using LossySide = std::pair<Part, int>;
 using LossyPath = std::pair<int, int>;  // from, to
 
 struct LossTally {
   int samples = 0, lossy = 0;
   double sent = 0, resent = 0;
-  std::set<LossyPath> paths, lossy_paths;
+  std::set<LossyPath> lossy_paths;
 
   void add(const Sample& sample, bool is_lossy) {
     ++samples;
     lossy += is_lossy;
     sent += static_cast<double>(sample.segments);
     resent += static_cast<double>(sample.segments_resent);
-    paths.insert({sample.from, sample.to});
     if (is_lossy) lossy_paths.insert({sample.from, sample.to});
   }
   double share() const { return resent / sent; }
@@ -65,7 +63,7 @@ double chanceOf(int lossy, int samples, double probability) {
 
 class Losses {
  public:
-  explicit Losses(const Figures& figures) {
+  explicit Losses(const Figures& figures) : nodes_(static_cast<size_t>(figures.nodes)) {
     for (const Sample& sample : figures.samples)
       if (sample.segments > 0 && sample.segments >= sample.bytes / kMostSegmentBytes)
         samples_.push_back(&sample);
@@ -107,24 +105,26 @@ class Losses {
 
   // Noise is what the better half of the sides shows: a lossy receiver makes samples of all senders lossy.
   std::optional<Finding> worstSide() const {
-    std::map<LossySide, LossTally> sides;
+    std::vector<LossTally> sides(2 * nodes_);  // first all that send
     for (const Sample* sample : samples_) {
-      sides[{Part::kSends, sample->from}].add(*sample, isLossy(*sample));
-      sides[{Part::kReceives, sample->to}].add(*sample, isLossy(*sample));
+      sides[static_cast<size_t>(sample->from)].add(*sample, isLossy(*sample));
+      sides[nodes_ + static_cast<size_t>(sample->to)].add(*sample, isLossy(*sample));
     }
-    if (sides.empty()) return std::nullopt;
     std::vector<double> parts;
-    for (const auto& [side, tally] : sides) parts.push_back(tally.lossyPart());
+    for (const LossTally& tally : sides)
+      if (tally.samples > 0) parts.push_back(tally.lossyPart());
+    if (parts.empty()) return std::nullopt;
     std::sort(parts.begin(), parts.end());
     const std::vector<double> all_parts = parts;
     parts.resize((parts.size() + 1) / 2);
     const double noise = std::accumulate(parts.begin(), parts.end(), 0.0) / static_cast<double>(parts.size());
     // Among many sides, noise alone makes some of them worse.
-    const double blamed = kBlamed + std::log10(std::max(1.0, static_cast<double>(sides.size()) / 16));
+    const double blamed = kBlamed + std::log10(std::max(1.0, static_cast<double>(all_parts.size()) / 16));
     std::optional<Finding> found;
     double most = 0;
-    const double usual = quantile(all_parts, kUsualNoise), count = static_cast<double>(sides.size());
-    for (const auto& [side, tally] : sides) {
+    const double usual = quantile(all_parts, kUsualNoise), count = static_cast<double>(all_parts.size());
+    for (size_t side = 0; side < sides.size(); ++side) {
+      const LossTally& tally = sides[side];
       const double expected = noise * tally.samples;
       const double excess = tally.lossy - expected - kDeviations * std::sqrt(expected);
       // With one lossy partner only it may be the path.
@@ -132,8 +132,8 @@ class Losses {
       most = tally.lossyPart();
       found =
           Finding{Quantity::kLoss,
-                  side.first,
-                  side.second,
+                  side < nodes_ ? Part::kSends : Part::kReceives,
+                  static_cast<int>(side % nodes_),
                   -1,
                   tally.share(),
                   static_cast<int>(tally.lossy_paths.size()),
@@ -160,6 +160,7 @@ class Losses {
     }
   }
 
+  size_t nodes_;
   std::vector<const Sample*> samples_;
   double limit_ = 0;
 };
