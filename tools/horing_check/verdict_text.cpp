@@ -6,6 +6,7 @@
 
 #include "common/quantity.h"
 #include "horing_check/report.h"
+#include "horing_check/rounds.h"
 
 namespace horing::check {
 
@@ -320,6 +321,13 @@ std::string soakLines(const Report& report) {
          lossLines(report.sunk, "at the beginning");
 }
 
+std::string nothingLine(const Report& report, bool is_doubtful) {
+  if (is_doubtful) return "verdict: nothing is confirmed to be slower than the others\n";
+  const bool is_clear = report.verdict.least_loss <= kClearLoss;
+  return std::string("verdict: nothing is slower than the others") +
+         (is_clear ? "\n" : ", as far as figures that scatter so much can show it\n");
+}
+
 }  // namespace
 
 Outcome outcomeOf(const Report& report) {
@@ -341,9 +349,7 @@ std::string verdictText(const Report& report) {
   if (!doubtful.empty() && report.missing.empty())
     text += "perhaps, but there are too few measurements to blame it (use a longer --time):\n" + doubtful;
   text += collectiveLines(report) + baselineLines(report) + soakLines(report);
-  if (sure.empty() && report.cut_short.empty())
-    text += doubtful.empty() ? "verdict: nothing is slower than the others\n"
-                             : "verdict: nothing is confirmed to be slower than the others\n";
+  if (sure.empty() && report.cut_short.empty()) text += nothingLine(report, !doubtful.empty());
   if (report.verdict.bytes_per_s > 0) {
     const std::vector<int> good = goodNodes(report);
     text += formatString("good: %zu of %zu nodes: ", good.size(), report.names.size()) +

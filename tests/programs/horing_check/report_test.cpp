@@ -42,9 +42,20 @@ TEST(Verdict, OfACleanClusterBlamesNobody) {
   const Report report = reportOf(cluster, 8);
   EXPECT_EQ(outcomeOf(report), Outcome::kGood);
   const std::string text = verdictText(report);
-  EXPECT_TRUE(says(text, "verdict: nothing is slower than the others")) << text;
+  EXPECT_TRUE(says(text, "verdict: nothing is slower than the others\n")) << text;
   EXPECT_TRUE(says(text, "good: 8 of 8 nodes: node[0-7]")) << text;
   EXPECT_TRUE(says(heatMap(report), "Nothing is slower"));
+}
+
+TEST(Verdict, SaysWhatNoiseMayHide) {
+  SimulatedCluster cluster(8, 1);
+  Report report = reportOf(cluster, 8);
+  report.verdict.least_loss = 0.53;
+  const std::string text = verdictText(report);
+  EXPECT_TRUE(says(text, "slower by less than 53 % cannot be detected\n")) << text;
+  EXPECT_TRUE(
+      says(text, "verdict: nothing is slower than the others, as far as figures that scatter so much"))
+      << text;
 }
 
 TEST(Verdict, NamesNodesPathsAndGoodHosts) {
