@@ -361,6 +361,21 @@ Figures atOnce(Figures figures) {
   return figures;
 }
 
+// Without the rounds in which even the better quarter of the pairs is slow: other programs slow all at once on a busy machine, and then
+// nobody is slower than others.
+Figures withoutPauses(Figures figures) {
+  std::map<int, std::vector<double>> costs;  // by round
+  for (const Sample& sample : figures.samples)
+    if (sample.bytes_per_s > 0) costs[sample.round].push_back(-std::log(sample.bytes_per_s));
+  std::map<int, double> levels;
+  std::vector<double> all;
+  for (auto& [round, of_round] : costs) all.push_back(levels[round] = quarterOf(std::move(of_round)));
+  const double usual = medianOf(std::move(all));
+  std::erase_if(figures.samples,
+                [&](const Sample& sample) { return levels[sample.round] - usual > kSlowSample; });
+  return figures;
+}
+
 using Lack = double (Model::*)(const Sample&) const;
 
 // By sample.
@@ -416,14 +431,15 @@ void settle(const Figures& figures, const std::vector<double>& lacks, std::vecto
 // not slow.
 Figures withoutUplinks(const Figures& figures, Verdict& verdict) {
   const Figures both = atOnce(figures);
-  const Model at_once = ratesOf(both);
-  const std::vector<double> of_pairs = lacksOf(at_once, both, &Model::lackOfPair);
+  const std::vector<double> of_pairs = lacksOf(ratesOf(both), both, &Model::lackOfPair);
   const std::optional<SharedLink> link = findSharedLink(figures, of_pairs, kSlowSample);
+  // With half of the nodes behind an uplink, all pairs of a round may cross it, which looks like a pause: groups are fewer.
+  const Figures steady = withoutPauses(both);
+  const Model at_once = ratesOf(steady);
   verdict.slow_at_once = at_once.slowNodes();
   std::vector<SharedLink> groups = at_once.groups();
   if (!link && groups.empty()) return figures;
-  const std::vector<double> of_cluster = lacksOf(at_once, both, &Model::lackOfCluster);
-  settle(figures, of_cluster, groups);
+  settle(steady, lacksOf(at_once, steady, &Model::lackOfCluster), groups);
   int of_link = 0, of_groups = 0;
   for (size_t i = 0; i < figures.samples.size(); ++i) {
     if (!(of_pairs[i] > kSlowSample)) continue;
@@ -436,6 +452,7 @@ Figures withoutUplinks(const Figures& figures, Verdict& verdict) {
   if (of_link > of_groups) {
     addUplink(figures, of_pairs, lacksOf(alone, figures, &Model::lackOfPair), *link, verdict.uplinks, slowed);
   } else {
+    const std::vector<double> of_cluster = lacksOf(at_once, both, &Model::lackOfCluster);
     for (const SharedLink& group : groups)
       addUplink(figures, of_cluster, lacksOf(alone, figures, &Model::lackOfCluster), group, verdict.uplinks,
                 slowed);

@@ -109,10 +109,10 @@ TEST(Diagnosis, TellsAnUplinkFromTheNodesThatShareIt) {
   EXPECT_EQ(uplinksOf(clean.check()), "");
 }
 
-// Of four nodes one or two were hardly slow with the others, since few crossed when they were measured again, or pauses slowed what they
-// exchange among themselves.
+// Of four nodes one or two were hardly slow with the others, since few crossed when they were measured again. Pauses slow all nodes at once, and
+// what the four exchange among themselves.
 TEST(Diagnosis, FindsEachNodeBehindAnUplinkOnABusyMachine) {
-  for (const double pauses : {0.0, 0.1, 0.25}) {
+  for (const double pauses : {0.0, 0.1, 0.25, 0.4}) {
     int right = 0;
     for (unsigned seed = 1; seed <= 40; ++seed) {
       SimulatedCluster cluster(16, seed, {0.02, 0.1});
@@ -123,7 +123,7 @@ TEST(Diagnosis, FindsEachNodeBehindAnUplinkOnABusyMachine) {
       for (int node = first; node < first + 4; ++node) group += std::to_string(node) + " ";
       right += uplinksOf(cluster.check()) == group + "send, " + group + "receive" ? 1 : 0;
     }
-    EXPECT_GE(right, pauses < 0.2 ? 38 : 35) << pauses;
+    EXPECT_GE(right, 38) << pauses;
   }
 }
 
