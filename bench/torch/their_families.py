@@ -22,4 +22,4 @@ FAMILIES = {
                "test_c10d_logger.py"],
 }
 # Ranks where a test takes one for each GPU; 2 otherwise.
-RANKS = {"test_distributed_spawn.py": 3, "test_device_mesh.py": 4}
+RANKS = {"test_distributed_spawn.py": 4, "test_device_mesh.py": 4}

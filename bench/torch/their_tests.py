@@ -64,7 +64,7 @@ def run_file(file: Path, suite: str, backend: str, kept: Path, names: list[str] 
         return
     for test in tests:
         if names is None or results.name(test) in names:
-            type(test).poison_pill = False  # of the test before it
+            type(test).poison_pill = type(test)._processes_spawned = False  # of the test before it, whose ranks have ended
             results.start(test)
             unittest.TestSuite([test]).run(results)
     results.keep()
