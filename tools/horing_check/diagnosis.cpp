@@ -240,6 +240,7 @@ class Model {
       not_fast += path.best - best > kAsFast ? 1 : 0;
     }
     if (kFewPaths * not_fast > among_fast || fast < kLeastFast || 2 * fast != std::ssize(is_fast)) return;
+    is_half_slow_ = true;
     for (size_t node = 0; node < is_fast.size(); ++node)
       sends_[node].slow = receives_[node].slow = !is_fast[node];
   }
@@ -280,16 +281,17 @@ class Model {
   }
 
   void refine() {
-    std::vector<double> costs;
+    std::vector<double> costs, usual;
     for (size_t node = 0; node < sends_.size(); ++node)
       for (auto [side, others] :
            {std::pair(&sends_[node], &receives_), std::pair(&receives_[node], &sends_)}) {
         if (side->paths.empty()) continue;
         side->cost = costOf(*side, *others, side == &sends_[node]);
         costs.push_back(side->cost);
+        if (!is_half_slow_ || !side->slow) usual.push_back(side->cost);
       }
-    base_ = medianOf(costs);
-    deviation_of_nodes_ = deviationOf(std::move(costs), base_);
+    base_ = medianOf(std::move(costs));
+    deviation_of_nodes_ = deviationOf(std::move(usual), base_);
     std::vector<double> residuals;
     residuals.reserve(costs_.size());
     for (const Path& path : paths_)
@@ -342,6 +344,7 @@ class Model {
   std::vector<double> costs_;  // of all paths, one after the other
   std::vector<Path> paths_;
   std::vector<Side> sends_, receives_;
+  bool is_half_slow_ = false;  // then they do not count for how much nodes differ
   double samples_ = 0;
   double base_ = 0, scatter_ = 0, deviation_of_nodes_ = 0, usual_threshold_ = 0;
 };
