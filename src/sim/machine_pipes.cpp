@@ -16,7 +16,7 @@ MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& net
   const int32_t ranks = folding.simulatedRanks();
   const int32_t nodes = folding.folds() ? 1 : folding.nodes();
   nic_out_ = addNics(&LinkParts::sends, &SharedPipes::addOrdered);
-  nic_in_ = addNics(&LinkParts::receives, &SharedPipes::addResource);
+  nic_in_ = addNics(&LinkParts::receives, &SharedPipes::addFair);
   for (const Numbers& numbers : {nic_out_, nic_in_})
     for (const int32_t number : numbers) pipes_.setBurst(number, machine.between.burst_bytes);
   port_out_ = addResources(ranks, picosecondsPerByte(machine.inside.gbytes_per_s));

@@ -16,6 +16,12 @@ int32_t SharedPipes::addOrdered(double cost) {
   return id;
 }
 
+int32_t SharedPipes::addFair(double cost) {
+  const int32_t id = addResource(cost);
+  resource(id).is_fair = true;
+  return id;
+}
+
 void SharedPipes::setBurst(int32_t id, double work) {
   resource(id).burst = resource(id).burst_left = work;
 }
@@ -89,13 +95,61 @@ void SharedPipes::settle(Picoseconds now) {
 }
 
 void SharedPipes::priceAll(Picoseconds now) {
+  for (size_t i = 0; i < dirty_.size(); ++i) touchFairSharesOfUsers(dirty_[i]);
   for (const int32_t id : dirty_) {
     resource(id).is_dirty = false;
-    for (const int32_t user : resource(id).users) price(user, now);
+    if (resource(id).is_fair) resource(id).share_cost = shareCost(resource(id));
   }
+  for (const int32_t id : dirty_)
+    for (const int32_t user : resource(id).users) price(user, now);
   dirty_.clear();
   for (const int32_t id : unbound_) price(id, now);
   unbound_.clear();
+}
+
+// A fair resource's shares change with what its users can take elsewhere, if that holds them up, or did.
+void SharedPipes::touchFairSharesOfUsers(int32_t id) {
+  if (resource(id).is_fair) return;
+  for (const int32_t user : resource(id).users) {
+    const int32_t fair = fairOf(user);
+    if (fair < 0 || resource(fair).is_dirty) continue;
+    const double share_cost = resource(fair).share_cost;
+    if (pipe(user).cost > share_cost || costElsewhere(user) > share_cost) touch(fair);
+  }
+}
+
+// Of a fair resource: for users that are not held up elsewhere. The fewer share what the others leave, the more of them are held up.
+double SharedPipes::shareCost(const Resource& shared) {
+  elsewhere_.clear();
+  for (const int32_t user : shared.users) elsewhere_.push_back(costElsewhere(user));
+  double cost = shared.cost * static_cast<double>(std::max<size_t>(elsewhere_.size(), 1));
+  for (size_t before = 0;;) {
+    size_t held = 0;
+    double left = 1 / shared.cost;
+    for (const double elsewhere : elsewhere_) {
+      if (elsewhere <= cost) continue;
+      ++held;
+      left -= 1 / elsewhere;
+    }
+    if (held <= before || held == elsewhere_.size()) return cost;
+    cost = static_cast<double>(elsewhere_.size() - held) / left;
+    before = held;
+  }
+}
+
+// Per unit, by all that the pipe uses but for its fair resource.
+double SharedPipes::costElsewhere(int32_t id) {
+  const Pipe& own = pipe(id);
+  double cost = own.own_cost;
+  for (const int32_t used : own.resources)
+    if (used >= 0 && !resource(used).is_fair)
+      cost = std::max(cost, resource(used).cost * static_cast<double>(resource(used).users.size()));
+  return cost;
+}
+
+int32_t SharedPipes::fairOf(int32_t id) {
+  const int32_t second = pipe(id).resources[1];
+  return second >= 0 && resource(second).is_fair ? second : -1;
 }
 
 int32_t SharedPipes::orderedOf(int32_t id) {
@@ -157,10 +211,8 @@ double SharedPipes::burstOf(Resource& shared, Picoseconds now) {
 void SharedPipes::price(int32_t id, Picoseconds now) {
   ++sharings_;
   Pipe& own = pipe(id);
-  double cost = own.own_cost;
-  for (const int32_t shared : own.resources)
-    if (shared >= 0)
-      cost = std::max(cost, resource(shared).cost * static_cast<double>(resource(shared).users.size()));
+  double cost = costElsewhere(id);
+  if (const int32_t fair = fairOf(id); fair >= 0) cost = std::max(cost, resource(fair).share_cost);
   if (!own.is_new && cost == own.cost) return;
   if (!own.is_new && own.cost > 0) {
     const double done = static_cast<double>(now - own.since) / own.cost;

@@ -5,6 +5,9 @@
 // directions, the cores of a node), each of which is shared equally by the pipes that use it at that time. A pipe runs at its smallest
 // share; the excess of its other shares stays unused.
 //
+// A *fair* resource (the receiving side of a NIC) gives what a pipe cannot use, since another resource holds it up, to the others in equal
+// parts: max-min fairness, as TCP connections share a line.
+//
 // An *ordered* resource (the sending side of a NIC) serves jobs in the order of their pushes: the next one begins once the running ones leave
 // a part of the resource unused, because one has ended or another resource slows them down.
 //
@@ -31,6 +34,8 @@ class SharedPipes {
   int32_t addResource(double cost);
   // An ordered one: only the first resource of a pipe may be that.
   int32_t addOrdered(double cost);
+  // A fair one: only the second resource of a pipe may be that.
+  int32_t addFair(double cost);
   // Of a resource that no pipe has used yet. Default: 0.
   void setBurst(int32_t resource, double work);
   // `own_cost`: the same for the pipe itself, independent of sharing. Numbered from 0. -1: no resource.
@@ -64,6 +69,8 @@ class SharedPipes {
     std::vector<int32_t> users;
     bool is_dirty = false;
     bool is_ordered = false;
+    bool is_fair = false;
+    double share_cost = 0;            // if it is fair: per unit, of a user that nothing else holds up
     bool is_changed = false;          // what waits for it, or what its users get of it
     FifoPool<int32_t>::Fifo waiting;  // pipes, in order
   };
@@ -87,6 +94,11 @@ class SharedPipes {
   static double burstOf(Resource& shared, Picoseconds now);
   void touch(int32_t resource_id);
   void priceAll(Picoseconds now);
+  void touchFairSharesOfUsers(int32_t resource_id);
+  double shareCost(const Resource& shared);
+  double costElsewhere(int32_t id);
+  // The fair resource of the pipe; -1: it has none.
+  int32_t fairOf(int32_t id);
   void price(int32_t id, Picoseconds now);
   // The ordered resource of the pipe; -1: it has none.
   int32_t orderedOf(int32_t id);
@@ -98,8 +110,9 @@ class SharedPipes {
   std::vector<Pipe> pipes_;
   FifoPool<double> jobs_;
   FifoPool<int32_t> waiting_;
-  std::vector<int32_t> dirty_;    // resources
-  std::vector<int32_t> changed_;  // ordered resources
+  std::vector<int32_t> dirty_;     // resources
+  std::vector<double> elsewhere_;  // of shareCost()
+  std::vector<int32_t> changed_;   // ordered resources
   int64_t sharings_ = 0;
   std::vector<int32_t> unbound_;  // new pipes without a resource
   EndQueue ends_;                 // of first jobs, by pipe

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 #include <vector>
@@ -47,6 +48,101 @@ TEST(SharedPipes, AreAsFastAsTheLeastOfTheirShares) {
   pipes.push(crossing, 100);
   pipes.push(other, 100);
   EXPECT_EQ(runAll(pipes), (Ends{{other, 200}, {crossing, 400}}));
+}
+
+TEST(SharedPipes, LeaveToOthersWhatTheyCannotUseOfAFairResource) {
+  SharedPipes pipes;
+  const int32_t slow = pipes.addOrdered(4), fast = pipes.addOrdered(1), in = pipes.addFair(1);
+  const int32_t held = pipes.addPipe(0, {slow, in, -1}), other = pipes.addPipe(0, {fast, in, -1});
+  pipes.push(held, 100);
+  pipes.push(other, 150);
+  EXPECT_EQ(runAll(pipes), (Ends{{other, 200}, {held, 400}}));
+}
+
+// The sender of one of two pipes begins with another job, which halves what it gives to the first.
+TEST(SharedPipes, ChangeSharesOfAFairResourceWithWhatTheyGetElsewhere) {
+  SharedPipes pipes;
+  const int32_t one = pipes.addResource(1), two = pipes.addResource(1), in = pipes.addFair(1);
+  const int32_t first = pipes.addPipe(0, {one, in, -1}), second = pipes.addPipe(0, {two, in, -1});
+  const int32_t beside[] = {pipes.addPipe(0, {one, -1, -1}), pipes.addPipe(0, {one, -1, -1}),
+                            pipes.addPipe(0, {one, -1, -1})};
+  pipes.push(first, 300);
+  pipes.push(second, 700);
+  pipes.settle(0);
+  EXPECT_EQ(pipes.nextEnd(), 600);
+  for (const int32_t pipe : beside) pipes.push(pipe, 100);
+  // From 200 on `first` has a quarter and `second` three quarters, and from 600 on a half each.
+  EXPECT_EQ(runAll(pipes, 200),
+            (Ends{{beside[0], 600}, {beside[1], 600}, {beside[2], 600}, {first, 800}, {second, 1000}}));
+}
+
+// When the jobs of pipes would end if each had the rate that grows with all others until a resource of its own is used up.
+std::vector<double> endsByFilling(const std::vector<double>& costs,
+                                  const std::vector<SharedPipes::Resources>& used, std::vector<double> left) {
+  std::vector<double> ends(used.size(), 0);
+  const auto uses = [&](size_t pipe, size_t resource) {
+    return std::count(used[pipe].begin(), used[pipe].end(), static_cast<int32_t>(resource)) > 0;
+  };
+  for (double now = 0; std::any_of(left.begin(), left.end(), [](double work) { return work > 0; });) {
+    std::vector<double> rates(used.size(), 0);
+    std::vector<bool> is_fixed(used.size());
+    for (size_t p = 0; p < used.size(); ++p) is_fixed[p] = left[p] <= 0;
+    while (std::count(is_fixed.begin(), is_fixed.end(), false) > 0) {
+      double least = 1e300;
+      size_t full = 0;
+      for (size_t r = 0; r < costs.size(); ++r) {
+        double rest = 1 / costs[r], users = 0;
+        for (size_t p = 0; p < used.size(); ++p)
+          if (uses(p, r)) is_fixed[p] ? rest -= rates[p] : users += 1;
+        if (users > 0 && rest / users < least) {
+          least = rest / users;
+          full = r;
+        }
+      }
+      for (size_t p = 0; p < used.size(); ++p)
+        if (!is_fixed[p] && uses(p, full)) {
+          rates[p] = least;
+          is_fixed[p] = true;
+        }
+    }
+    double step = 1e300;
+    for (size_t p = 0; p < used.size(); ++p)
+      if (left[p] > 0) step = std::min(step, left[p] / rates[p]);
+    now += step;
+    for (size_t p = 0; p < used.size(); ++p) {
+      if (left[p] <= 0) continue;
+      left[p] -= rates[p] * step;
+      if (left[p] > 1e-6) continue;
+      left[p] = 0;
+      ends[p] = now;
+    }
+  }
+  return ends;
+}
+
+// Each pipe has a line of its own, and shares one of several receivers.
+TEST(SharedPipes, ShareFairResourcesAsProgressiveFillingDoes) {
+  std::mt19937 random(7);
+  const auto below = [&](size_t count) { return static_cast<int32_t>(random() % count); };
+  for (int turn = 0; turn < 200; ++turn) {
+    SharedPipes pipes;
+    std::vector<double> costs, work;
+    const int32_t receivers = 1 + below(4);
+    for (int32_t i = 0; i < receivers; ++i) {
+      costs.push_back(1 << below(4));
+      pipes.addFair(costs.back());
+    }
+    std::vector<SharedPipes::Resources> used;
+    for (int32_t i = 1 + below(20); i > 0; --i) {
+      costs.push_back(1 << below(6));
+      used.push_back({pipes.addResource(costs.back()), below(static_cast<size_t>(receivers)), -1});
+      work.push_back(1'000'000 + below(100'000'000));
+      pipes.push(pipes.addPipe(0, used.back()), work.back());
+    }
+    const std::vector<double> expected = endsByFilling(costs, used, work);
+    for (const auto& [pipe, end] : runAll(pipes))
+      ASSERT_NEAR(static_cast<double>(end), expected[static_cast<size_t>(pipe)], 100) << "turn " << turn;
+  }
 }
 
 TEST(SharedPipes, ServeJobsOfAnOrderedResourceInOrder) {

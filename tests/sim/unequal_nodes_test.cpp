@@ -63,8 +63,11 @@ struct Slow {
 
 TEST(SlowNodes, HoldUpAnAllReduceNoMoreThanTheyMust) {
   constexpr uint64_t kMiB = 1 << 20;
-  for (const auto& [nodes, slow, bytes] :
-       {Slow{4, 1, 64 * kMiB}, {16, 1, 64 * kMiB}, {16, 4, 256 * kMiB}, {32, 4, 64 * kMiB}})
+  for (const auto& [nodes, slow, bytes] : {Slow{4, 1, 64 * kMiB},
+                                           {16, 1, 64 * kMiB},
+                                           {16, 4, 256 * kMiB},
+                                           {32, 4, 64 * kMiB},
+                                           {32, 16, 64 * kMiB}})
     for (const double part : {0.9, 0.5, 0.25}) {
       Question question = questionOf("ho_shares", Collective::kAllReduce, bytes);
       question.machine.setNodes(std::vector<int32_t>(static_cast<size_t>(nodes), 1));
