@@ -156,9 +156,9 @@ HORING_API horingResult_t horingCommIsSuspended(const horingComm_t comm, int* su
  * another thread; forked child), or the error that sticks to comm. */
 HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
 
-/* Extension. Sets the communicator's HORING_TIMEOUT_MS, 0 (none) to 86400000, for operations that begin later. Each
- * rank may have its own. Any thread, any time. Errors: horingInvalidArgument (another value), and as for
- * horingCommCount. */
+/* Extension. Sets the communicator's HORING_TIMEOUT_MS, 0 (none) to 86400000, for operations that begin later: one
+ * in a CUDA graph, when it is recorded. Each rank may have its own. Any thread, any time. Errors:
+ * horingInvalidArgument (another value), and as for horingCommCount. */
 HORING_API horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs);
 
 /* Extension. Writes the communicator's HORING_TIMEOUT_MS as it is now; 0: none. Any thread, any time. Errors:

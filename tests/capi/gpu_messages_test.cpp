@@ -505,6 +505,18 @@ TEST_F(GpuMessageTrouble, OfOneThatNeverComesEndsAtTheDeadlineAndReachesAll) {
   EXPECT_EQ(heardError(0), horingRemoteError);
 }
 
+TEST_F(GpuMessageTrouble, OfOneThatNeverComesEndsAtTheDeadlineOfTheCall) {
+  const Setting timeout("HORING_TIMEOUT_MS", "60000");
+  begin();
+  const GpuStream stream(cuda_, 1);
+  ASSERT_HORING(horingCommSetTimeout(comm(1), 300));
+  receive(8, stream.get());
+  ASSERT_HORING(horingCommSetTimeout(comm(1), 30'000));
+  stream.synchronize();
+  EXPECT_TRUE(refuses(add(1, on_1_.data(), stream.get()), horingTimeout,
+                      "a message of 32 bytes from rank 0 did not get on for 300 ms"));
+}
+
 TEST_F(GpuMessageTrouble, OfSizesThatDifferIsNamed) {
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);

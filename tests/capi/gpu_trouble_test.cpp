@@ -125,6 +125,28 @@ TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesEndsAtTheDeadline) {
   expectNamedWhoNeverComes();
 }
 
+// As it was when the operation was called, not when the communicator was made or when the kernel waits.
+TEST_F(GpuKernelTrouble, OfAPeerEndsAtTheDeadlineOfTheCall) {
+  const Setting timeout("HORING_TIMEOUT_MS", "60000");
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  const auto call_with = [&](int timeout_ms, int later_ms) {
+    ASSERT_HORING(horingCommSetTimeout(comm(0), timeout_ms));
+    ASSERT_HORING(add(0, on_0_.data(), stream.get()));
+    ASSERT_HORING(horingCommSetTimeout(comm(0), later_ms));
+  };
+  call_with(30'000, 300);
+  std::this_thread::sleep_for(std::chrono::milliseconds(900));
+  ASSERT_HORING(add(1, on_1_.data(), other.get()));
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_EQ(on_0_.read(), std::vector<float>(8, 4));
+  call_with(300, 30'000);
+  stream.synchronize();
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingTimeout,
+                      "rank 1 never called all_reduce launch #2; rank 0 has waited for 300 ms"));
+}
+
 TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);

@@ -162,6 +162,7 @@ Result<bool> KernelCalls::prepare(const Call& call, GpuLaunch& launch) {
     HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(call, number));
     if (!plan) return false;
     HORING_ASSIGN(launch.call, plan->prepare(call));
+    launch.call.plan.timeout_ns = timeoutNs();
     launch.lanes = plan->lanes();
   }
   launch.call.number = number;
@@ -325,6 +326,7 @@ Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchang
   HORING_TRY(team_->connectMessages(own, to_others));
   messages.kernels =
       exchange->prepare(to_others, is_recorded ? cuda::kNoCall | cuda::kInGraph : cuda::kNoCall);
+  for (cuda::ExchangeCall& kernel : messages.kernels) kernel.view.timeout_ns = timeoutNs();
   return messages;
 }
 

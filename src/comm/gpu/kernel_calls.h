@@ -61,6 +61,7 @@ class KernelCalls {
 
  private:
   int64_t timeoutMs() const { return communicator_.timeoutMs(); }
+  uint64_t timeoutNs() const { return static_cast<uint64_t>(timeoutMs()) * 1'000'000; }
   GpuWaitLimit waitLimit(int64_t timeout_ms);
   Result<bool> teamServes() { return teamServes(timeoutMs()); }
   Result<bool> teamServes(int64_t timeout_ms);

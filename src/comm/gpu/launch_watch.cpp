@@ -166,19 +166,24 @@ Result<bool> LaunchWatch::look() {
 }
 
 Status LaunchWatch::judge(uint64_t launch, const Status& own) {
+  return judge(launch, own, communicator_.timeoutMs());
+}
+
+Status LaunchWatch::judge(uint64_t launch, const Status& own, int64_t timeout_ms) {
   // Other ranks need not have launched it.
   if (launch == cuda::kNoCall) {
     Status known = membership_.control().status();
     return known.ok() ? own : known;
   }
-  return judgeCall(kFirstLaunch + launch, {team_.launches().behind(membership_.rank()), own.message()}, own);
+  return judgeCall(kFirstLaunch + launch, {team_.launches().behind(membership_.rank()), own.message()}, own,
+                   timeout_ms);
 }
 
-Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own) {
+Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own,
+                              int64_t timeout_ms) {
   const std::lock_guard judging(judge_mutex_);
   if (Status known = membership_.control().status(); !known.ok()) return known;
-  if (own.code() == Code::kTimeout)
-    return watchdog_.overdue(number, obstacle, communicator_.timeoutMs(), own);
+  if (own.code() == Code::kTimeout) return watchdog_.overdue(number, obstacle, timeout_ms, own);
   return watchdog_.failed(
       number, [&] { return obstacle; }, own);
 }
@@ -193,8 +198,9 @@ Status LaunchWatch::outcome() {
   // Messages are not in the ledger, and their kernels may be seen here before their rank has reported them.
   const bool is_heard = !ended.replay && !ended.launch && ended.rank != membership_.rank();
   const Status own = is_heard ? Status(Code::kRemoteError, ended.status.message()) : ended.status;
-  const Status judged = ended.replay ? judgeCall(ended.replay->encoded(), {{}, own.message()}, own)
-                                     : judge(ended.launch.value_or(cuda::kNoCall), own);
+  const Status judged = ended.replay
+                            ? judgeCall(ended.replay->encoded(), {{}, own.message()}, own, ended.timeout_ms)
+                            : judge(ended.launch.value_or(cuda::kNoCall), own, ended.timeout_ms);
   const std::lock_guard judging(judge_mutex_);
   if (!judged_) judged_ = judged;
   return *judged_;

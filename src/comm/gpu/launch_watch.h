@@ -41,8 +41,10 @@ class LaunchWatch {
   Status outcome();
 
  private:
-  // As judge(), by the number in the ledger.
-  Status judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own);
+  // `timeout_ms`: of the call, if it is overdue.
+  Status judge(uint64_t launch, const Status& own, int64_t timeout_ms);
+  // By the number in the ledger.
+  Status judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own, int64_t timeout_ms);
   void serve();
   // Whether any launch is in flight. Error: launches have failed, which the next call reports.
   Result<bool> look();

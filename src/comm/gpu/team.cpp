@@ -246,7 +246,6 @@ Status GpuTeam::setUpMemory(const TeamMemory::Devices& devices) {
   *flag = 0;
   abort_.store(flag, std::memory_order_release);
   settings_.window = static_cast<int32_t>(config_.window);
-  settings_.timeout_ns = static_cast<uint64_t>(operationMs(config_.timeout_ms)) * 1'000'000;
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
   settings_.hosts_carry = remote_ != nullptr;  // until reachability is known
   if (remote_) return {};
@@ -414,7 +413,6 @@ Status GpuTeam::makeExchanges() {
   settings.parts = cuda::exchangeParts(peers, settings_.parts, blocks);
   bridged_exchange_parts_ = std::min(bridged_exchange_parts_, settings.parts);
   settings.most_blocks = blocks;
-  settings.timeout_ns = settings_.timeout_ns;
   settings.hosts_carry = settings_.hosts_carry;
   if (ranks_.size() == 1) return {};
   // Ranks that share a GPU are launched together, but sends and receives are calls of one rank.
@@ -524,6 +522,7 @@ GpuTeam::Ended GpuTeam::outcome() {
       ended = {makeStatus(outcome.code(), "on the GPU of rank %d: %s", rank_of_position_[position],
                           outcome.message().c_str()),
                failure.call & ~cuda::kInGraph, replayOf(key, failure)};
+      ended.timeout_ms = static_cast<int64_t>(failure.timeout_ns / 1'000'000);
       // Prefer the error of a rank that gave up to the error of one that was ended.
       if (outcome.code() != Code::kRemoteError) return ended;
     }
@@ -534,6 +533,7 @@ GpuTeam::Ended GpuTeam::outcome() {
     if (outcome.ok()) continue;
     ended = {makeStatus(outcome.code(), "on the GPU of rank %zu: %s", rank, outcome.message().c_str())};
     ended.rank = static_cast<int>(rank);
+    ended.timeout_ms = static_cast<int64_t>(failure.timeout_ns / 1'000'000);
     if (failure.call != cuda::kNoCall && (failure.call & cuda::kInGraph) == 0) ended.launch = failure.call;
     if (outcome.code() != Code::kRemoteError) return ended;
   }

@@ -104,6 +104,7 @@ class GpuTeam {
     std::optional<uint64_t> launch{};      // nothing: sends and receives, which are not in the ledger
     std::optional<ReplayNumber> replay{};  // if a graph replayed it
     int rank = -1;                         // for messages: the rank of the GPU
+    int64_t timeout_ms = 0;                // of the call
   };
   Ended outcome();
   // How often the kernels of this rank have run each part of plans that graphs replay. Any thread.

@@ -128,7 +128,7 @@ Status BoundExchange::outcome(ExchangeFailure* where) const {
         Code::kTimeout,
         "%s did not get on for %llu ms (HORING_TIMEOUT_MS): that rank is stopped, or never made "
         "the call that meets it%s",
-        message.c_str(), static_cast<unsigned long long>(settings_.timeout_ns / 1'000'000),
+        message.c_str(), static_cast<unsigned long long>(failure.timeout_ns / 1'000'000),
         (failure.call & kInGraph) == 0 ? "" : ", or made it outside of a graph and is on another node");
   const std::string came =
       failure.found == ExchangeFailure::kNoMessage

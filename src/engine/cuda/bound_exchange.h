@@ -15,7 +15,7 @@ struct BoundExchangeSettings {
   int32_t parts = 1;                     // parts of a message, at most 255
   int32_t most_blocks = 1;               // per kernel
   uint32_t smallest_part_bytes = 16384;  // smaller parts are not worth a block
-  uint64_t timeout_ns = UINT64_MAX;      // of each wait in a kernel
+  uint64_t timeout_ns = UINT64_MAX;      // of each wait in a kernel; a prepared call may get another
   bool hosts_carry = true;               // proxies carry some messages; false: kernels reach all ranks
 };
 

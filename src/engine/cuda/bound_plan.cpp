@@ -193,7 +193,7 @@ Status BoundPlan::outcome(Failure* where) const {
         Code::kTimeout,
         "%s waited %llu ms for %s, which did not come (HORING_TIMEOUT_MS): a rank that is waited for "
         "is stopped, or never made this call",
-        place.c_str(), static_cast<unsigned long long>(settings_.timeout_ns / 1'000'000), about.c_str());
+        place.c_str(), static_cast<unsigned long long>(failure.timeout_ns / 1'000'000), about.c_str());
   return makeStatus(
       Code::kInvalidUsage,
       "%s got a message of another operation from %s: every rank must call the same collectives "

@@ -15,7 +15,7 @@ struct BoundPlanSettings {
   int32_t window = 4;  // slices
   uint32_t slot_bytes = 65536;
   uint32_t smallest_part_bytes = 16384;  // of a chunk; smaller parts are not worth a block
-  uint64_t timeout_ns = UINT64_MAX;      // of each wait in a kernel
+  uint64_t timeout_ns = UINT64_MAX;      // of each wait in a kernel; a prepared call may get another
   bool in_one_launch = false;            // one launch serves all ranks: kernels may access peers' buffers
   bool hosts_carry = true;               // proxies carry some messages; false: kernels reach all ranks
 };

@@ -169,6 +169,7 @@ class ExchangeRun {
     failure.expected = call_.messages[flow(number).first + item(number).message].bytes;
     failure.found = found;
     failure.call = call_.number;
+    failure.timeout_ns = call_.view.timeout_ns;
     // Written last, as in lane.h.
     storeFlag(&failure.kind, static_cast<uint32_t>(kind));
     storeFlag(call_.view.abort, 1);

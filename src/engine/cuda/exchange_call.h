@@ -33,6 +33,7 @@ struct ExchangeFailure {
   uint64_t expected = 0;                              // bytes of the expected message, ...
   uint64_t found = kNoMessage;                        // ... and of the message received instead
   uint64_t call = 0;                                  // ExchangeCall::number
+  uint64_t timeout_ns = 0;                            // the call's
   static constexpr uint64_t kNoMessage = UINT64_MAX;  // none, or not a valid message
 };
 

@@ -135,9 +135,10 @@ struct Failure {
   int32_t part = 0;
   int32_t step = 0;
   int32_t slice = 0;
-  int32_t port = -1;  // of the lane; -1: another lane
-  uint64_t call = 0;  // the call's number
-  uint64_t run = 0;   // the number of earlier calls that use the part
+  int32_t port = -1;        // of the lane; -1: another lane
+  uint64_t call = 0;        // the call's number
+  uint64_t run = 0;         // the number of earlier calls that use the part
+  uint64_t timeout_ns = 0;  // the call's
 };
 
 // The image in GPU memory, bound to ports. All lanes have as much room as the largest, so that a block can compute its offset.

@@ -220,6 +220,7 @@ class StepRun {
     failure.port = port;
     failure.call = lane_.call().number;
     failure.run = lane_.shared.sequence;
+    failure.timeout_ns = lane_.plan().timeout_ns;
     // Written last: the host reads the record once any kernel has set the flag, and must find all of it or nothing.
     storeFlag(&failure.kind, static_cast<uint32_t>(kind));
     // The other ranks would wait for this rank for ever.
