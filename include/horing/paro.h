@@ -304,7 +304,7 @@ typedef struct {
   int numBuckets;
   uint64_t params, trainable; /* elements */
   /* Of parameters, gradients and state: of this rank, and of the rank that keeps the most. Each bucket is rounded up to
-   * a multiple of the ranks. */
+   * a multiple of 16 bytes of its wire type for each rank. */
   uint64_t memoryBytes, largestMemoryBytes;
 } horingParoInfo_t;
 /* clang-format off */
@@ -430,9 +430,10 @@ HORING_API horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm,
 
 /* ---- The optimizer ---- */
 
-/* Elements `first` to `first + count` of a bucket, which this rank updates. count may be 0. State, and masters whose type is
- * not the wire type, are aligned to 64 bytes; gradients, and masters that are the stored parameters, to their elements only,
- * since blocks may begin at any element. Start with HORING_PARO_SHARD_INITIALIZER. */
+/* Elements `first` to `first + count` of a bucket, which this rank updates. count may be 0; else `first` is a multiple of 16
+ * bytes of the bucket's wire type, and so of gradients and state. All addresses are aligned to 16 bytes, so that vectors can be
+ * read from the first element on; those of state, and of masters whose type is not the wire type, to 64. Start with
+ * HORING_PARO_SHARD_INITIALIZER. */
 typedef struct {
   size_t size; /* from the initialiser */
   size_t first, count;

@@ -87,11 +87,16 @@ void Blocks::nest() {
   all_[static_cast<size_t>(last)].end = {1, 1};
 }
 
-Range Blocks::of(horingParoPartition_t partition, int rank, size_t count) const {
-  if (partition == horingParoWhole) return {0, count};
+Padded Blocks::padded(size_t count, size_t unit) const {
+  const size_t step = unit * places_.size();
+  return {quotientUp(count, step) * step, unit};
+}
+
+Range Blocks::of(horingParoPartition_t partition, int rank, const Padded& vector) const {
+  if (partition == horingParoWhole) return {0, vector.count};
   const Part part = partition == horingParoByGroup ? partOf(place(rank)) : all_[static_cast<size_t>(rank)];
   const auto at = [&](const Fraction& where) {
-    return alignedShare(count, where.numerator, where.denominator, 1);
+    return alignedShare(vector.count, where.numerator, where.denominator, vector.unit);
   };
   return {at(part.begin), at(part.end) - at(part.begin)};
 }

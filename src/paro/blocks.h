@@ -25,6 +25,12 @@ struct Range {
 // Empty if they do not overlap.
 Range overlapOf(const Range& one, const Range& other);
 
+// A vector as it is cut: each block begins at a multiple of `unit`, and `count` is a multiple of that for every rank.
+struct Padded {
+  size_t count = 0;  // elements
+  size_t unit = 1;
+};
+
 // What the cost of a rank depends on.
 struct Shares {
   int groups = 1;
@@ -57,7 +63,7 @@ class Blocks {
   int groups() const { return static_cast<int>(members_.size()); }
   // All groups have one size.
   bool even() const { return even_; }
-  // All blocks of the partition have one size if the vector divides by the ranks.
+  // All blocks of the partition have one size.
   bool equal(horingParoPartition_t partition) const {
     return even_ || (partition == horingParoByAll && !nested_);
   }
@@ -65,8 +71,10 @@ class Blocks {
   // The ranks of a group, by local index.
   const std::vector<int>& members(int group) const { return members_[static_cast<size_t>(group)]; }
 
-  // The block of a rank in a vector of `count` elements.
-  Range of(horingParoPartition_t partition, int rank, size_t count) const;
+  // `count` elements, rounded up.
+  Padded padded(size_t count, size_t unit) const;
+  // The block of a rank.
+  Range of(horingParoPartition_t partition, int rank, const Padded& vector) const;
   Shares shares(int rank) const;
 
  private:

@@ -10,6 +10,9 @@ namespace horing::paro {
 
 namespace {
 
+// Bytes. Shards begin at multiples of it in the wire type, so in wider types, too: what reads them in vectors needs no first steps.
+constexpr size_t kAlignment = 16;
+
 horingDataType_t wireTypeOf(horingDataType_t own, const horingParoConfig_t& config) {
   const auto gathered = static_cast<horingDataType_t>(config.gatherType);
   return bytesOf(gathered) != 0 && bytesOf(gathered) < bytesOf(own) ? gathered : own;
@@ -28,19 +31,19 @@ bool BucketLayout::hasMaster() const {
 size_t BucketList::longestBytes() const {
   size_t longest = 0;
   for (const BucketLayout& bucket : buckets)
-    longest = std::max(longest, bucket.padded * bytesOf(bucket.type));
+    longest = std::max(longest, bucket.padded.count * bytesOf(bucket.type));
   return longest;
 }
 
 size_t BucketList::longestGradBytes() const {
   size_t longest = 0;
   for (const BucketLayout& bucket : buckets)
-    if (bucket.trainable) longest = std::max(longest, bucket.padded * bytesOf(bucket.grad_type));
+    if (bucket.trainable) longest = std::max(longest, bucket.padded.count * bytesOf(bucket.grad_type));
   return longest;
 }
 
 BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const int> units,
-                      const horingParoConfig_t& config, int ranks) {
+                      const horingParoConfig_t& config, const Blocks& blocks) {
   const size_t bucket_bytes = config.bucketBytes ? config.bucketBytes : kDefaultBucketBytes;
   BucketList list;
   list.places.reserve(params.size());
@@ -64,8 +67,8 @@ BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const
     list.params += param.count;
     if (trainable) list.trainable += param.count;
   }
-  const auto blocks = static_cast<size_t>(ranks);
-  for (BucketLayout& bucket : list.buckets) bucket.padded = (bucket.count + blocks - 1) / blocks * blocks;
+  for (BucketLayout& bucket : list.buckets)
+    bucket.padded = blocks.padded(bucket.count, kAlignment / bytesOf(bucket.type));
   return list;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "horing/paro.h"
+#include "paro/blocks.h"
 #include "paro/names.h"
 
 namespace horing::paro {
@@ -19,8 +20,8 @@ struct BucketLayout {
   horingDataType_t type = horingFloat32;      // the wire type
   horingDataType_t grad_type = horingFloat32;
   bool trainable = false;
-  size_t count = 0;   // elements
-  size_t padded = 0;  // rounded up to a multiple of the ranks; elements beyond `count` are always 0
+  size_t count = 0;              // elements
+  Padded padded{};               // elements beyond `count` are always 0
   std::vector<size_t> params{};  // their numbers, in order
 
   horingDataType_t stateType() const;
@@ -42,7 +43,7 @@ struct BucketList {
 // Parameters go, in order, into the open bucket of their kind (unit, type, trainable or not); a parameter that would make it longer than
 // config.bucketBytes opens the next bucket.
 BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const int> units,
-                      const horingParoConfig_t& config, int ranks);
+                      const horingParoConfig_t& config, const Blocks& blocks);
 
 // `names`: as errors say them; may be empty.
 Status checkParams(std::span<const horingParoParam_t> params, const Names& names);

@@ -251,7 +251,7 @@ Status Client::checkFolder(const std::string& folder) {
 
 // `block`: this rank's block of `kept`, which contains its share.
 Status Client::spread(Bucket& bucket, std::byte* block, horingParoPartition_t kept, horingDataType_t type) {
-  if (kept == horingParoByAll || bucket.layout.padded == 0) return {};
+  if (kept == horingParoByAll || bucket.layout.padded.count == 0) return {};
   HORING_TRY(failWith(param_transfers_.issue(gatherTo(kept), {block, nullptr, bucket.layout.padded, type},
                                              /*average=*/false)));
   return mark(param_transfers_, bucket.params_ready);

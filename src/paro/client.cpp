@@ -192,8 +192,8 @@ Result<Client::Bucket*> Client::findGatherable(int number) {
 
 Status Client::gatherParams(int number) {
   HORING_ASSIGN(Bucket* const bucket, findGatherable(number));
-  if (row_->params != horingParoWhole && bucket->layout.padded > 0) {
-    HORING_ASSIGN(bucket->gathered, takeGathered(bucket->layout.padded * bytesOf(bucket->layout.type)));
+  if (row_->params != horingParoWhole && bucket->layout.padded.count > 0) {
+    HORING_ASSIGN(bucket->gathered, takeGathered(bucket->layout.padded.count * bytesOf(bucket->layout.type)));
     HORING_TRY(
         issue(param_transfers_, moves_.front(), *bucket, bucket->gathered.data(), bucket->params.data()));
     HORING_TRY(mark(param_transfers_, bucket->params_ready));
@@ -210,7 +210,7 @@ Status Client::gatherMasters(int number) {
   const horingDataType_t type = bucket->layout.stateType();
   const Range kept = blockOf(*bucket, row_->state), mine = blockOf(*bucket, horingParoByAll);
   HORING_TRY(await(bucket->params_ready));
-  HORING_ASSIGN(bucket->gathered, allocateGathered(bucket->layout.padded * bytesOf(type)));
+  HORING_ASSIGN(bucket->gathered, allocateGathered(bucket->layout.padded.count * bytesOf(type)));
   HORING_TRY(backend_->copy(bucket->gathered.data() + mine.first * bytesOf(type),
                             bucket->master.data() + (mine.first - kept.first) * bytesOf(type),
                             mine.count * bytesOf(type)));
@@ -262,12 +262,12 @@ Result<Client::Bucket*> Client::findOpenable(int bucket) {
 Status Client::openGrads(int number) {
   HORING_ASSIGN(GradBuffer* const buffer, openBuffer(number));
   const BucketLayout& layout = list_.buckets[static_cast<size_t>(number)];
-  return backend_->clear(buffer->memory.data(), layout.padded * bytesOf(layout.grad_type));
+  return backend_->clear(buffer->memory.data(), layout.padded.count * bytesOf(layout.grad_type));
 }
 
 Result<Client::GradBuffer*> Client::openBuffer(int number) {
   HORING_ASSIGN(Bucket* const bucket, findOpenable(number));
-  const size_t bytes = bucket->layout.padded * bytesOf(bucket->layout.grad_type);
+  const size_t bytes = bucket->layout.padded.count * bytesOf(bucket->layout.grad_type);
   const auto find_free = [&]() -> GradBuffer* {
     for (GradBuffer& buffer : grad_buffers_)
       if (buffer.use == GradBuffer::Use::kFree && buffer.memory.bytes() >= bytes) return &buffer;
@@ -309,7 +309,7 @@ Result<void*> Client::grad(size_t param) {
 Status Client::reduceGrads(int number) {
   HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
   HORING_ASSIGN(GradBuffer* const buffer, openBufferOf(number));
-  if (row_->grads != horingParoWhole && bucket->layout.padded > 0) {
+  if (row_->grads != horingParoWhole && bucket->layout.padded.count > 0) {
     for (const Move& move : moves_)
       if (move.phase == horingParoPhaseReduce)
         HORING_TRY(issue(grad_transfers_, move, *bucket, buffer->memory.data()));
@@ -368,7 +368,7 @@ Status Client::copyGrads(const Bucket& bucket, std::span<const void* const> grad
     HORING_TRY(grads[i] ? backend_->copy(at, grads[i], place.count * element_bytes)
                         : backend_->clear(at, place.count * element_bytes));
   }
-  const size_t padding = bucket.layout.padded - bucket.layout.count;
+  const size_t padding = bucket.layout.padded.count - bucket.layout.count;
   return backend_->clear(to + bucket.layout.count * element_bytes, padding * element_bytes);
 }
 
@@ -450,7 +450,7 @@ Status Client::syncGrads() {
   }
   HORING_TRY(collectAll());
   for (Bucket& bucket : buckets_) {
-    if (!bucket.layout.trainable || bucket.layout.padded == 0) continue;
+    if (!bucket.layout.trainable || bucket.layout.padded.count == 0) continue;
     HORING_TRY(issueSync(horingParoPhaseSyncGrads, grad_transfers_, bucket, bucket.grads));
     HORING_TRY(mark(grad_transfers_, bucket.grads_ready));
   }
@@ -517,7 +517,7 @@ Status Client::publish(Bucket& bucket) {
     HORING_TRY(backend_->convert(bucket.master.data(), bucket.layout.stateType(),
                                  shardIn(bucket, bucket.params, row_->params, bucket.layout.type),
                                  bucket.layout.type, block.count));
-  if (bucket.layout.padded == 0) return {};
+  if (bucket.layout.padded.count == 0) return {};
   HORING_TRY(issueSync(horingParoPhaseSyncParams, param_transfers_, bucket, bucket.params));
   HORING_TRY(mark(param_transfers_, bucket.params_ready));
   return {};

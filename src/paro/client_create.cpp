@@ -30,8 +30,8 @@ int stateBytesOf(const BucketLayout& bucket, const horingParoConfig_t& config) {
 // The model that a bucket is, including padding.
 horingParoModel_t modelOf(const BucketLayout& bucket, const horingParoConfig_t& config) {
   horingParoModel_t model = HORING_PARO_MODEL_INITIALIZER;
-  model.params = bucket.padded;
-  model.trainable = bucket.trainable ? bucket.padded : 0;
+  model.params = bucket.padded.count;
+  model.trainable = bucket.trainable ? bucket.padded.count : 0;
   model.microSteps = config.microSteps;
   model.wireBytes = static_cast<int>(bytesOf(bucket.type));
   model.stateBytes = stateBytesOf(bucket, config);
@@ -45,12 +45,12 @@ uint64_t memoryOf(const Row& row, const BucketList& list, const Blocks& blocks, 
   uint64_t bytes = 0;
   for (const BucketLayout& bucket : list.buckets) {
     const horingParoModel_t model = modelOf(bucket, config);
-    const auto add = [&](horingParoPartition_t partition, size_t elements, int element_bytes) {
-      bytes += blocks.of(partition, rank, elements).count * static_cast<uint64_t>(element_bytes);
+    const auto add = [&](horingParoPartition_t partition, int element_bytes) {
+      bytes += blocks.of(partition, rank, bucket.padded).count * static_cast<uint64_t>(element_bytes);
     };
-    add(row.params, model.params, model.wireBytes);
-    add(row.grads, model.trainable, model.gradBytes);
-    add(row.state, model.params, model.stateBytes);
+    add(row.params, model.wireBytes);
+    if (bucket.trainable) add(row.grads, model.gradBytes);
+    add(row.state, model.stateBytes);
   }
   return bytes;
 }
@@ -131,7 +131,7 @@ Result<std::unique_ptr<Client>> Client::create(horingComm_t comm, Description de
   HORING_TRY(agree(comm, local));
   HORING_TRY(agreeOn(comm, client->description_));
   const Description& agreed = client->description_;
-  client->list_ = layBuckets(agreed.params, agreed.units, agreed.config, client->grid_.blocks().ranks());
+  client->list_ = layBuckets(agreed.params, agreed.units, agreed.config, client->grid_.blocks());
   HORING_TRY(client->chooseStrategy());
   HORING_TRY(client->grid_.connect(*client->row_));
   HORING_TRY(agree(comm, client->allocate()));
@@ -194,7 +194,7 @@ Status Client::allocate() {
   size_t grad_bytes = list_.longestGradBytes();
   for (const Move& move : moves_)
     for (const BucketLayout& bucket : list_.buckets) {
-      if (!bucket.trainable || bucket.padded == 0 || !grad_transfers_.folds(move)) continue;
+      if (!bucket.trainable || bucket.padded.count == 0 || !grad_transfers_.folds(move)) continue;
       folds = true;
       grad_bytes =
           std::max(grad_bytes, grad_transfers_.scratchCount(move, bucket.padded) * bytesOf(bucket.grad_type));

@@ -2,27 +2,28 @@
 
 #include <algorithm>
 
+#include "base/quotient.h"
 #include "paro/convert.h"
 #include "paro/status_of.h"
 
 namespace horing::paro {
 
-Exchange::Exchange(const Grid& grid, const Move& move, size_t count)
+Exchange::Exchange(const Grid& grid, const Move& move, const Padded& vector)
     : grid_(grid),
       is_all_reduce_(move.collective == horingParoAllReduce),
-      count_(count),
-      block_(grid.block(horingParoByGroup, count)) {
+      vector_(vector),
+      block_(grid.block(horingParoByGroup, vector)) {
   const Blocks& blocks = grid.blocks();
   const int mine = grid.rank();
   for (int rank = 0; is_all_reduce_ && rank < blocks.ranks(); ++rank)
-    cuts_.push_back(blocks.of(horingParoByGroup, rank, count).first);
-  cuts_.push_back(count);
+    cuts_.push_back(blocks.of(horingParoByGroup, rank, vector).first);
+  cuts_.push_back(vector.count);
   std::ranges::sort(cuts_);
   cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
   own_ = ownedBy(mine);
   for (int step = 1; step < blocks.groups(); ++step)
     for (const int peer : blocks.members((grid.place().group + step) % blocks.groups())) {
-      const Range theirs = blocks.of(horingParoByGroup, peer, count);
+      const Range theirs = blocks.of(horingParoByGroup, peer, vector);
       if (overlapOf(theirs, block_).count == 0) continue;
       for (const Range& part : own_)
         if (const Range range = overlapOf(part, theirs); range.count > 0) to_own_.push_back({peer, range});
@@ -33,16 +34,16 @@ Exchange::Exchange(const Grid& grid, const Move& move, size_t count)
 
 std::vector<Range> Exchange::ownedBy(int rank) const {
   const Blocks& blocks = grid_.blocks();
-  if (!is_all_reduce_) return {blocks.of(horingParoByAll, rank, count_)};
-  const Range block = blocks.of(horingParoByGroup, rank, count_);
+  if (!is_all_reduce_) return {blocks.of(horingParoByAll, rank, vector_)};
+  const Range block = blocks.of(horingParoByGroup, rank, vector_);
   const auto groups = static_cast<size_t>(blocks.groups());
   const auto group = static_cast<size_t>(blocks.place(rank).group);
   std::vector<Range> parts;
   auto cut = std::ranges::lower_bound(cuts_, block.first);
   for (; cut != cuts_.end() && *cut < block.end(); ++cut) {
     const size_t piece = *(cut + 1) - *cut;
-    const size_t first = piece / groups * group + piece % groups * group / groups;
-    const size_t end = piece / groups * (group + 1) + piece % groups * (group + 1) / groups;
+    const size_t first = alignedShare(piece, group, groups, vector_.unit);
+    const size_t end = alignedShare(piece, group + 1, groups, vector_.unit);
     parts.push_back({*cut + first, end - first});
   }
   return parts;

@@ -16,12 +16,12 @@
 
 namespace horing::paro {
 
-// One call of a move that crosses rails, for this rank. `count`: elements of the vector.
+// One call of a move that crosses rails, for this rank.
 class Exchange {
  public:
   // For an all-reduce every rank is made the owner of a part of its block: the ranks whose blocks overlap share the overlap equally. For the
   // others a rank owns its block among all ranks.
-  Exchange(const Grid& grid, const Move& move, size_t count);
+  Exchange(const Grid& grid, const Move& move, const Padded& vector);
 
   // This rank's block, in which everything is in place.
   struct Data {
@@ -51,7 +51,7 @@ class Exchange {
 
   const Grid& grid_;
   const bool is_all_reduce_;
-  const size_t count_;
+  const Padded vector_;
   const Range block_;            // of this rank
   std::vector<size_t> cuts_;     // where blocks of any group begin or end
   std::vector<Range> own_;       // this rank's parts

@@ -28,9 +28,9 @@ class Grid {
   const Blocks& blocksOf(const Row& row) const { return needsGroups(row) ? nested_ : by_rank_; }
   const Blocks& blocks() const { return *blocks_; }
   const Blocks::Place& place() const { return nested_.place(rank_); }
-  // This rank's block, if the vector has `count` elements.
-  Range block(horingParoPartition_t partition, size_t count) const {
-    return blocks_->of(partition, rank_, count);
+  // This rank's block.
+  Range block(horingParoPartition_t partition, const Padded& vector) const {
+    return blocks_->of(partition, rank_, vector);
   }
   horingComm_t communicator(horingParoScope_t scope) const;
   // Those that there are.

@@ -34,7 +34,7 @@ class Stopwatch {
     for (const auto collective : {horingParoReduceScatter, horingParoAllReduce}) {
       const Move move{horingParoPhaseReduce, collective, horingParoRail, horingParoByGroup};
       if (!transfers_.folds(move)) continue;
-      const size_t bytes = transfers_.scratchCount(move, most) * sizeof(float);
+      const size_t bytes = transfers_.scratchCount(move, {most, 1}) * sizeof(float);
       if (bytes <= scratch_.bytes()) continue;
       HORING_ASSIGN(scratch_, Memory::allocate(backend_, "vectors to measure with", bytes, &bytes_));
     }
@@ -58,7 +58,7 @@ class Stopwatch {
   Result<double> secondsOnce(const Move& move, size_t count) {
     HORING_TRY(largest(0).status());  // all are here
     const int64_t begin = clock_.nowNs();
-    const Transfers::Data data{zeros_.data(), nullptr, count, horingFloat32};
+    const Transfers::Data data{zeros_.data(), nullptr, {count, 1}, horingFloat32};
     if (transfers_.folds(move)) {
       HORING_TRY(transfers_.scatter(move, data, scratch_.data()));
       HORING_TRY(wait());

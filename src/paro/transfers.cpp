@@ -28,13 +28,13 @@ Result<Completion> Transfers::completion() const {
 
 Status Transfers::call(const Move& move, const Data& data, horingRedOp_t op) const {
   if (grid_.crossesRails(move))
-    return Exchange(grid_, move, data.count).gather({data.block, data.type}, stream_->get());
+    return Exchange(grid_, move, data.vector).gather({data.block, data.type}, stream_->get());
   const horingComm_t comm = grid_.communicator(move.scope);
-  const Range block = grid_.block(move.coarse, data.count);
+  const Range block = grid_.block(move.coarse, data.vector);
   if (move.collective == horingParoAllReduce)
     return statusOf(
         horingAllReduce(data.block, data.block, block.count, data.type, op, comm, stream_->get()));
-  const Range own = grid_.block(fineOf(move), data.count);
+  const Range own = grid_.block(fineOf(move), data.vector);
   std::byte* const part = data.block + (own.first - block.first) * bytesOf(data.type);
   if (!grid_.blocks().equal(fineOf(move))) return statusOf(callUneven(move, data, part, op));
   const horingBlockOrder_t order = move.scope == horingParoGlobal ? grid_.order() : horingRankMajor;
@@ -51,7 +51,7 @@ horingResult_t Transfers::callUneven(const Move& move, const Data& data, std::by
   std::vector<size_t> counts,
       firsts;  // by rank of the communicator, in which a group's ranks are in the order of local indices
   const auto add = [&](int rank) {
-    const Range block = blocks.of(fineOf(move), rank, data.count);
+    const Range block = blocks.of(fineOf(move), rank, data.vector);
     counts.push_back(block.count);
     firsts.push_back(block.first);
   };
@@ -63,13 +63,13 @@ horingResult_t Transfers::callUneven(const Move& move, const Data& data, std::by
   if (move.collective == horingParoReduceScatter)
     return horingReduceScatterV(data.block, counts.data(), firsts.data(), part, data.type, op, comm,
                                 stream_->get());
-  const size_t own = grid_.block(fineOf(move), data.count).count;
+  const size_t own = grid_.block(fineOf(move), data.vector).count;
   return horingAllGatherV(data.own ? data.own : part, own, data.block, counts.data(), firsts.data(),
                           data.type, comm, stream_->get());
 }
 
 void Transfers::count(const Move& move, const Data& data) {
-  const Sent sent = sentBy(move, shares_, static_cast<double>(data.count * bytesOf(data.type)));
+  const Sent sent = sentBy(move, shares_, static_cast<double>(data.vector.count * bytesOf(data.type)));
   sent_.slow += sent.slow;
   sent_.fast += sent.fast;
 }
@@ -81,19 +81,19 @@ Status Transfers::issue(const Move& move, const Data& data, bool average) {
   return {};
 }
 
-size_t Transfers::scratchCount(const Move& move, size_t count) const {
-  return Exchange(grid_, move, count).received();
+size_t Transfers::scratchCount(const Move& move, const Padded& vector) const {
+  return Exchange(grid_, move, vector).received();
 }
 
 Status Transfers::scatter(const Move& move, const Data& data, std::byte* scratch) {
   HORING_TRY(stream_->follow());
-  HORING_TRY(Exchange(grid_, move, data.count).scatter({data.block, data.type}, scratch, stream_->get()));
+  HORING_TRY(Exchange(grid_, move, data.vector).scatter({data.block, data.type}, scratch, stream_->get()));
   count(move, data);
   return {};
 }
 
 Status Transfers::fold(const Move& move, const Data& data, const std::byte* scratch, bool average) {
-  const Exchange exchange(grid_, move, data.count);
+  const Exchange exchange(grid_, move, data.vector);
   HORING_TRY(exchange.fold(*backend_, {data.block, data.type}, scratch, average));
   if (move.collective == horingParoReduceScatter) return {};
   HORING_TRY(stream_->follow());

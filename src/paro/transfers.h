@@ -34,12 +34,12 @@ class Transfers {
   // The first operation of a communicator, on a number that is 0 on all ranks.
   Status use(horingComm_t comm, float* zero) const;
 
-  // A block of the move's coarser partition of a vector of `count` elements. If `own` is not null, it is this rank's input of an all-gather;
+  // A block of the move's coarser partition of a vector. If `own` is not null, it is this rank's input of an all-gather;
   // otherwise everything is in place.
   struct Data {
     std::byte* block;
     const std::byte* own;
-    size_t count;
+    Padded vector;
     horingDataType_t type;
   };
   // Not of a move that folds().
@@ -51,7 +51,7 @@ class Transfers {
     return grid_.crossesRails(move) && move.collective != horingParoAllGather;
   }
   // Elements of the scratch memory that scatter() fills and fold() reads.
-  size_t scratchCount(const Move& move, size_t count) const;
+  size_t scratchCount(const Move& move, const Padded& vector) const;
   Status scatter(const Move& move, const Data& data, std::byte* scratch);
   Status fold(const Move& move, const Data& data, const std::byte* scratch, bool average);
   Result<Completion> completion() const;

@@ -50,10 +50,10 @@ class ParoOnGpuTrouble : public ParoOnGpu {
 };
 
 TEST_F(ParoOnGpuTrouble, NoMemoryNamesWhatWasWanted) {
-  // The first is for partial sums; of 1003 float32, a half on each rank.
+  // The first is for partial sums; of 1003 float32, and 5 that align shards, a half on each rank.
   cuda_.fail("cuMemAlloc", kOutOfMemory, 2);
   expectRefused(horingSystemError,
-                "for the parameters of a bucket, 2008 bytes: take a strategy that needs less", leave);
+                "for the parameters of a bucket, 2016 bytes: take a strategy that needs less", leave);
   cuda_.fail("cuMemAlloc", kOutOfMemory, 0);
   expectRefused(horingSystemError, "there is no memory on GPU ", leave);
   cuda_.fail(nullptr, 0);

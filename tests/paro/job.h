@@ -54,6 +54,12 @@ inline size_t bytesOf(horingDataType_t type) {
   return type == horingFloat64 ? 8 : type == horingFloat32 ? 4 : 2;
 }
 
+// Elements that a client allocates for a bucket of `count` of a wire type.
+inline size_t padded(size_t count, horingDataType_t type, int ranks) {
+  const size_t step = 16 / bytesOf(type) * static_cast<size_t>(ranks);
+  return (count + step - 1) / step * step;
+}
+
 inline double asDouble(const void* values, horingDataType_t type, size_t i) {
   double value = 0;
   const auto* const at = static_cast<const char*>(values) + i * bytesOf(type);
@@ -228,6 +234,7 @@ class Trainee {
       if (!isTrainable(bucket)) continue;
       horingParoShard_t shard = HORING_PARO_SHARD_INITIALIZER;
       ASSERT_PARO(horingParoGetShard(paro_, bucket, &shard));
+      expectAligned(bucket, shard);
       if (shard.stateType == horingFloat64)
         updateShard<double>(optimizer, shard);
       else
@@ -251,6 +258,19 @@ class Trainee {
   }
 
  private:
+  // To 16 bytes in every type, also that in which the parameters are gathered.
+  void expectAligned(int bucket, const horingParoShard_t& shard) const {
+    horingParoBucket_t info{};
+    EXPECT_PARO(horingParoGetBucket(paro_, bucket, &info));
+    if (shard.count > 0) {
+      EXPECT_EQ(shard.first * bytesOf(info.type) % 16, 0u);
+    }
+    const auto offset = [](const void* at) { return reinterpret_cast<uintptr_t>(at) % 16; };
+    EXPECT_EQ(offset(shard.grads), 0u) << shard.first;
+    EXPECT_EQ(offset(shard.master), 0u) << shard.first;
+    for (const void* const values : shard.state) EXPECT_EQ(offset(values), 0u) << shard.first;
+  }
+
   void reduceOwnGrads(int bucket, int micro_step, int step) {
     horingParoBucket_t info{};
     ASSERT_PARO(horingParoGetBucket(paro_, bucket, &info));

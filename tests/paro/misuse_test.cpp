@@ -109,8 +109,8 @@ TEST_F(Misuse, AutoTakesTheFastestThatFits) {
   const struct {
     uint64_t limit;
     const char* expected;  // the letters of parameters and gradients; * is any
-  } cases[] = {{0, "NN*"}, {7000, "NN*"}, {6999, "***"}, {4999, "***"}, {4000, "GG*"}};
-  const std::vector<horingParoParam_t> params = {{1000, horingBfloat16, 1}};
+  } cases[] = {{0, "NN*"}, {7168, "NN*"}, {7167, "***"}, {5119, "***"}, {4096, "GG*"}};
+  const std::vector<horingParoParam_t> params = {{1024, horingBfloat16, 1}};
   for (const auto& each : cases)
     onEveryRank(kRanks, [&](int rank) {
       horingParoConfig_t config = configOf(horingParoAuto);
@@ -128,7 +128,7 @@ TEST_F(Misuse, AutoTakesTheFastestThatFits) {
             << row->name << ", limit " << each.limit;
       horingParoUsage_t usage = HORING_PARO_USAGE_INITIALIZER;
       EXPECT_PARO(horingParoGetUsage(paro, &usage));
-      EXPECT_LE(usage.stateBytes, each.limit ? each.limit : 16000);
+      EXPECT_LE(usage.stateBytes, each.limit ? each.limit : 16384);
       EXPECT_PARO(horingParoDestroy(paro));
     });
 }
