@@ -6,31 +6,20 @@
 #include <numeric>
 #include <utility>
 
-#include "emulated_kernels.h"
 #include "fake_cuda/fake_gpu.h"
-#include "ways.h"
+#include "gpu_ranks.h"
 
 namespace {
 
 using horing::test::CurrentGpu;
-using horing::test::FakeCuda;
 using horing::test::GpuStream;
 using horing::test::GpuVector;
 using horing::test::PinnedVector;
 
 constexpr int kGpu = 1;
 
-class GpuBuffers : public Collectives {
+class GpuBuffers : public GpuCollectives {
  protected:
-  void SetUp() override {
-    cuda_.setKernels(GetParam().has_kernels ? &horing::test::emulatedKernels() : nullptr);
-    Collectives::SetUp();
-    ASSERT_TRUE(cuda_.loaded());
-  }
-  void TearDown() override {
-    Collectives::TearDown();
-    cuda_.setKernels(nullptr);
-  }
   // Carries `call` out on memory of the host, then on a GPU's, on a stream of CUDA and without: it must leave the same.
   template <typename Call>
   void expectSame(int rank, size_t sends, size_t receives, const Call& call) const {
@@ -64,7 +53,6 @@ class GpuBuffers : public Collectives {
     return after - before;
   }
   size_t size() const { return static_cast<size_t>(ranks()); }
-  const FakeCuda cuda_;
 
  private:
   const Setting path_{"HORING_GPU_PATH", "staged"};

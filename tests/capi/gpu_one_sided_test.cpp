@@ -7,15 +7,12 @@
 #include <thread>
 #include <utility>
 
-#include "emulated_kernels.h"
 #include "fake_cuda/fake_gpu.h"
 #include "gpu_processes.h"
-#include "ways.h"
 
 namespace {
 
 using horing::test::CurrentGpu;
-using horing::test::FakeCuda;
 using horing::test::GpuStream;
 using horing::test::GpuVector;
 using horing::test::PinnedVector;
@@ -61,23 +58,12 @@ struct HostPart {
 constexpr size_t kCounts[] = {0, 1, 1021, (4 << 20) / sizeof(int32_t), (9 << 20) / sizeof(int32_t) + 5};
 constexpr size_t kMost = kCounts[4];
 
-class GpuOneSided : public Collectives {
+class GpuOneSided : public GpuCollectives {
  protected:
-  void SetUp() override {
-    cuda_.setKernels(GetParam().has_kernels ? &horing::test::emulatedKernels() : nullptr);
-    Collectives::SetUp();
-    ASSERT_TRUE(cuda_.loaded());
-  }
-  void TearDown() override {
-    Collectives::TearDown();
-    cuda_.setKernels(nullptr);
-  }
   int next(int rank) const { return (rank + 1) % ranks(); }
   int previous(int rank) const { return (rank + ranks() - 1) % ranks(); }
   // Each rank has a GPU, so that kernels serve them.
   static int gpuOf(int rank) { return rank; }
-
-  const FakeCuda cuda_;
 };
 
 // From each kind of memory, of what the stream wrote there right before; the wait comes first on every second rank.

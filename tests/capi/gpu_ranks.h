@@ -12,7 +12,7 @@
 #include "../sanitizer.h"
 #include "emulated_kernels.h"
 #include "fake_cuda/fake_gpu.h"
-#include "ranks.h"
+#include "ways.h"
 
 // For tests that let it pass: long enough for all first operations on a machine that is busy with other tests, too. Under a
 // sanitizer they take 1.5 s on free cores.
@@ -106,6 +106,21 @@ inline void replaySums(const horing::test::FakeCuda& cuda, const std::vector<hor
     EXPECT_EQ(data.read(), std::vector<int64_t>(3000, 64));
   });
 }
+
+// Ranks of every way with the driver, and its kernels where the way has some.
+class GpuCollectives : public Collectives {
+ protected:
+  void SetUp() override {
+    cuda_.setKernels(GetParam().has_kernels ? &horing::test::emulatedKernels() : nullptr);
+    Collectives::SetUp();
+    ASSERT_TRUE(cuda_.loaded());
+  }
+  void TearDown() override {
+    Collectives::TearDown();
+    cuda_.setKernels(nullptr);
+  }
+  const horing::test::FakeCuda cuda_;
+};
 
 // Two of them, for failures.
 class GpuKernelTrouble : public testing::Test {
