@@ -75,11 +75,11 @@ class SlotSender final : public Sender, public SharedSlotsSender {
     if (place_) return slot_ + offsetof(SlotHeader, small);
     // A slot of the largest size, 0, fits a message of any length.
     if (bytes <= queue_.rows[size_].bytes || size_ == 0) [[likely]]
-      return reach(number_, bytes) ? slot_ + sizeof(SlotHeader) : nullptr;
+      return reach(number_, slot_, bytes);
     place_ = kIsElsewhere;
     data_size_ = roams_ ? queue_.sizeFor(bytes) : 0;
     const uint32_t number = due_[data_size_];
-    return reach(number, bytes) ? queue_.slot(number) + sizeof(SlotHeader) : nullptr;
+    return reach(number, queue_.slot(queue_.rows[data_size_], number), bytes);
   }
   void post(uint32_t bytes, Tag tag) override {
     HORING_CHECK_LE(bytes,
@@ -126,11 +126,12 @@ class SlotSender final : public Sender, public SharedSlotsSender {
   }
   // Reads the peer's counter. True if there is a free slot.
   bool look();
-  bool reach(uint32_t number, uint32_t bytes) {
-    if (pages_.reach(queue_, number, bytes)) [[likely]]
-      return true;
+  // Where the data of that slot go; null without memory for them.
+  std::byte* reach(uint32_t number, std::byte* slot, uint32_t bytes) {
+    if (pages_.reach(queue_, number, slot, bytes)) [[likely]]
+      return slot + sizeof(SlotHeader);
     failWithoutRoom();
-    return false;
+    return nullptr;
   }
   void failWithoutRoom();
   // The time at which all stores of this thread have drained.

@@ -11,8 +11,8 @@ SlotPages SlotPages::ofHeaders(const SlotQueue& queue) {
   return pages;
 }
 
-bool SlotPages::populate(const SlotQueue& queue, uint32_t slot) {
-  if (!populatePages(queue.slot(slot), queue.rowOf(slot).pitch())) return false;
+bool SlotPages::populate(const SlotQueue& queue, uint32_t slot, std::byte* header) {
+  if (!populatePages(header, queue.rowOf(slot).pitch())) return false;
   has_all_[slot] = true;
   --absent_;
   return true;

@@ -16,10 +16,9 @@ class SlotPages {
   // Only headers have.
   static SlotPages ofHeaders(const SlotQueue& queue);
 
-  // Gives the slot memory for so many bytes of data. False: the kernel refused (populatePages).
-  bool reach(const SlotQueue& queue, uint32_t slot, uint32_t bytes) {
-    return absent_ == 0 || isOnPageOfHeader(queue.slot(slot), bytes) || has_all_[slot] ||
-           populate(queue, slot);
+  // Gives the slot of that number, which is at `header`, memory for so many bytes of data. False: the kernel refused (populatePages).
+  bool reach(const SlotQueue& queue, uint32_t slot, std::byte* header, uint32_t bytes) {
+    return absent_ == 0 || isOnPageOfHeader(header, bytes) || has_all_[slot] || populate(queue, slot, header);
   }
 
  private:
@@ -28,7 +27,7 @@ class SlotPages {
     const uintptr_t data = reinterpret_cast<uintptr_t>(header) + sizeof(SlotHeader);
     return bytes <= kSmallestPage && (data + bytes - 1) / kSmallestPage == (data - 1) / kSmallestPage;
   }
-  bool populate(const SlotQueue& queue, uint32_t slot);
+  bool populate(const SlotQueue& queue, uint32_t slot, std::byte* header);
 
   std::vector<bool> has_all_;  // by slot
   uint32_t absent_ = 0;        // slots that have not
