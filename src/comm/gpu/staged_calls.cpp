@@ -17,8 +17,6 @@ namespace horing {
 
 namespace {
 
-// From cuda.h.
-constexpr unsigned int kWaitUntilAtLeast = 0;  // compares by signed difference, so numbers may wrap around
 constexpr CudaStream kDefaultStream = nullptr;
 
 void copyOnHost(const std::vector<StagedCopy>& copies) {
@@ -97,10 +95,8 @@ Status StagedCalls::copy(const std::vector<StagedCopy>& copies, CudaStream strea
 }
 
 Status StagedCalls::copyOutWhenDone(const StagedPiece& piece, uint32_t number, CudaStream stream) const {
-  const CudaApi& api = device_->api();
   const CudaAddress done = progress_memory_.address() + offsetof(Progress, done);
-  HORING_TRY(api.check(api.stream_wait_value(stream, done, number, kWaitUntilAtLeast),
-                       "letting a stream wait for the host"));
+  HORING_TRY(enqueueWait(device_->api(), stream, done, number));
   return copy(piece.out, stream);
 }
 
@@ -181,7 +177,6 @@ Status StagedCalls::comeBehind(std::span<const CudaStream> others, CudaStream st
 
 Status StagedCalls::enqueuePieces(const StagedPieces& pieces, const std::array<std::byte*, kSlots>& staging,
                                   CudaStream stream, StagedOperation& operation) {
-  const CudaApi& api = device_->api();
   const CudaAddress arrived = progress_memory_.address() + offsetof(Progress, arrived);
   std::array<StagedPiece, kSlots> under_way;
   for (size_t i = 0; i < pieces.count() + kSlots; ++i) {
@@ -193,16 +188,10 @@ Status StagedCalls::enqueuePieces(const StagedPieces& pieces, const std::array<s
     piece = pieces.piece(i, staging[i % kSlots]);
     operation.pieces.push_back(std::move(piece.host));
     HORING_TRY(copy(piece.in, stream));
-    HORING_TRY(
-        api.check(api.stream_write_value(stream, arrived, number, 0), "letting a stream tell the host"));
+    HORING_TRY(enqueueWrite(device_->api(), stream, arrived, number));
     if (operation.has_copy_kernel) HORING_TRY(launchCopyKernel(number, stream));
   }
   return {};
-}
-
-bool StagedCalls::hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const {
-  // acquire: pairs with the GPU's write after its copies.
-  return static_cast<int32_t>(counter.load(std::memory_order_acquire) - number) >= 0;
 }
 
 Status StagedCalls::awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted) {

@@ -28,6 +28,7 @@
 #include "comm/gpu/staged_pieces.h"
 #include "comm/gpu/staging_memory.h"
 #include "comm/gpu/stream_release.h"
+#include "comm/gpu/stream_words.h"
 #include "cuda/device.h"
 
 namespace horing {
@@ -129,7 +130,6 @@ class StagedCalls {
   Status runOnHost(const HostPart& part, const Run& run) const;
   Status awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const;
   Status awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted);
-  bool hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const;
   Status carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
                         const std::atomic<bool>& aborted);
   // Error: streams were released meanwhile, so the caller's buffers are not the host's any more.

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "comm/gpu/bounce_buffers.h"
+#include "comm/gpu/stream_words.h"
 
 namespace horing {
 
@@ -17,18 +18,6 @@ struct alignas(64) StreamMark::Words {
   std::atomic<uint32_t> ended;    // the last one that has ended; written by the host
   uint32_t awaited;  // the last one for whose end a wait was enqueued; the host's own, under the mutex
 };
-
-namespace {
-
-// From cuda.h: compares by signed difference, so numbers may wrap around.
-constexpr unsigned int kWaitUntilAtLeast = 0;
-
-bool hasReached(const std::atomic<uint32_t>& word, uint32_t number) {
-  // acquire: pairs with the GPU's write after its copies.
-  return static_cast<int32_t>(word.load(std::memory_order_acquire) - number) >= 0;
-}
-
-}  // namespace
 
 bool StreamMarks::settle() const {
   endAll();
@@ -95,16 +84,13 @@ Result<StreamMark> StreamMarks::take() {
 }
 
 Status StreamMarks::tell(const StreamMark& mark, CudaStream stream) {
-  const CudaApi& api = device_->api();
   const CudaAddress at = mark.address_ + offsetof(StreamMark::Words, arrived);
-  return api.check(api.stream_write_value(stream, at, mark.number_, 0), "letting a stream tell the host");
+  return enqueueWrite(device_->api(), stream, at, mark.number_);
 }
 
 Status StreamMarks::comeBehind(const StreamMark& mark, CudaStream stream) {
-  const CudaApi& api = device_->api();
   const CudaAddress at = mark.address_ + offsetof(StreamMark::Words, ended);
-  return api.check(api.stream_wait_value(stream, at, mark.number_, kWaitUntilAtLeast),
-                   "letting a stream wait for the host");
+  return enqueueWait(device_->api(), stream, at, mark.number_);
 }
 
 Status StreamMarks::awaitEnd(const StreamMark& mark, CudaStream stream) {
@@ -113,9 +99,8 @@ Status StreamMarks::awaitEnd(const StreamMark& mark, CudaStream stream) {
     const std::lock_guard lock(mutex_);
     mark.words_->awaited = mark.number_;
   }
-  const CudaApi& api = device_->api();
   const CudaAddress at = mark.address_ + offsetof(StreamMark::Words, left);
-  return api.check(api.stream_write_value(stream, at, mark.number_, 0), "letting a stream tell the host");
+  return enqueueWrite(device_->api(), stream, at, mark.number_);
 }
 
 bool StreamMarks::hasArrived(const StreamMark& mark) const {
