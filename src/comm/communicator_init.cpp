@@ -131,14 +131,14 @@ void Communicator::makeParts() {
   const uint32_t slot_bytes = linkShapeOf(config, "", ranks).slot_bytes;
   untagged_messages_ =
       std::make_unique<PairMessages>(*connector_, LinkUse::kPointToPoint, rank, ranks, slot_bytes, 0);
-  messages_beside_ = std::make_unique<PairMessages>(*connector_, LinkUse::kTagged, rank, ranks, slot_bytes,
+  messages_beside_ = std::make_unique<PairMessages>(*connector_, LinkUse::kBeside, rank, ranks, slot_bytes,
                                                     membership_->options().signals);
   measurement_messages_ =
       std::make_unique<PairMessages>(*connector_, LinkUse::kMeasurement, rank, ranks, slot_bytes, 0);
 }
 
 void Communicator::makeProgress() {
-  const TaggedExchange::Parts tagged{.messages = messages_beside_->operation(),
+  const ExchangeBeside::Parts beside{.messages = messages_beside_->operation(),
                                      .connector = *connector_,
                                      .lent = reach_->lent(),
                                      .clock = clock_,
@@ -150,7 +150,7 @@ void Communicator::makeProgress() {
                               .clock = clock_,
                               .timeline = records_->timeline(),
                               .timeout_ms = timeout_ms_};
-  progress_ = std::make_unique<Progress>(parts, tagged, choices_.wait);
+  progress_ = std::make_unique<Progress>(parts, beside, choices_.wait);
 }
 
 // Makes the parts that drive operations of their own.

@@ -93,7 +93,7 @@ class ProgressTest : public testing_comm::GuardedTest {
 
   std::atomic<int64_t> timeout_ms_{60'000};
   Connector connector_;
-  PairMessages messages_{connector_, LinkUse::kTagged, 0, 1, 64, 0};
+  PairMessages messages_{connector_, LinkUse::kBeside, 0, 1, 64, 0};
   Registrations registrations_;
   LentBuffers lent_{connector_, nullptr, registrations_};
   Timeline timeline_{clock_, 0};

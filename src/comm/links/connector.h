@@ -19,7 +19,7 @@ using AddressTable = std::vector<std::vector<std::vector<std::byte>>>;
 // Each use has links of its own, so that one use cannot take the slots of another. Collectives may have several links to a peer, since a
 // link has few channels.
 inline constexpr int kCollectiveLinks = 4;
-enum class LinkUse : uint8_t { kCollective, kPointToPoint = kCollectiveLinks, kTagged, kMeasurement };
+enum class LinkUse : uint8_t { kCollective, kPointToPoint = kCollectiveLinks, kBeside, kMeasurement };
 constexpr LinkUse collectiveLink(int number) {
   return static_cast<LinkUse>(number);
 }

@@ -43,12 +43,12 @@ Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> 
   return status.ok() ? status : guard.fail(status);
 }
 
-std::optional<Status> Messages::driveTagged() {
+std::optional<Status> Messages::driveBeside() {
   Guard& guard = parts_.guard;
   const ExclusiveUse exclusive = guard.enter();
   if (!exclusive.owns()) return std::nullopt;
   const Status may = guard.mayBegin();
-  const Status status = may.ok() ? withoutExceptions([&] { return parts_.progress.driveMessages(); }) : may;
+  const Status status = may.ok() ? withoutExceptions([&] { return parts_.progress.driveBeside(); }) : may;
   if (status.ok()) return Status();
   parts_.reach.takeBackAll();
   return may.ok() ? guard.fail(status) : status;

@@ -1,5 +1,5 @@
 #pragma once
-// Messages between pairs of ranks: groups of sends and receives, and messages with tags.
+// Messages between pairs of ranks: groups of sends and receives, and messages beside operations.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,11 +21,11 @@ class Messages {
   Status exchangeForMeasurement(std::span<const Transfer> transfers, int64_t timeout_ms) {
     return exchangeOver(parts_.measurement, transfers, timeout_ms);
   }
-  // Any thread, once: sets the source of messages with tags, which progress beside other operations. `source` must outlive the operations.
+  // Any thread, once: sets the source of messages that progress beside operations. `source` must outlive the operations.
   void setSource(MessageSource& source) { parts_.progress.setMessages(source); }
-  // Drives messages with tags alone, until none is in flight or the source wants the thread back. After an error, which sticks, all
+  // Drives messages beside operations alone, until none is in flight or the source wants the thread back. After an error, which sticks, all
   // unfinished messages have failed. Returns nothing if another thread is in the communicator.
-  std::optional<Status> driveTagged();
+  std::optional<Status> driveBeside();
 
  private:
   Status exchangeOver(PairMessages& messages, std::span<const Transfer> transfers, int64_t timeout_ms);

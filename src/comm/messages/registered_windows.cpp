@@ -26,7 +26,7 @@ constexpr uint64_t ticketOf(const Window& window) {
 }
 
 LinkSet linksToAll(const Membership& membership) {
-  LinkSet links{LinkUse::kTagged, {}};
+  LinkSet links{LinkUse::kBeside, {}};
   for (int peer = 0; peer < membership.ranks(); ++peer)
     if (peer != membership.rank()) links.peers.push_back(peer);
   return links;

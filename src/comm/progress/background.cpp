@@ -6,19 +6,19 @@ namespace horing {
 
 bool Background::poll(Covers by_operation) {
   if (by_operation == Covers::kAllMessages) return false;
-  if (TaggedExchange* const messages = tagged()) return messages->poll();
+  if (ExchangeBeside* const messages = exchange()) return messages->poll();
   return by_operation == Covers::kNone && parts_.messages.listens() && parts_.messages.poll();
 }
 
-TaggedExchange* Background::tagged() {
+ExchangeBeside* Background::exchange() {
   // acquire: pairs with the release in setSource().
   MessageSource* const source = source_.load(std::memory_order_acquire);
   if (!source || !source->isOwnThread()) return nullptr;
-  if (!tagged_) {
+  if (!exchange_) {
     waiter_.watch(source->wakeFd());
-    tagged_ = std::make_unique<TaggedExchange>(parts_, *source);
+    exchange_ = std::make_unique<ExchangeBeside>(parts_, *source);
   }
-  return tagged_.get();
+  return exchange_.get();
 }
 
 bool Background::waitsForRoom() const {

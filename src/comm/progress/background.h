@@ -6,8 +6,8 @@
 
 #include "base/obstacle.h"
 #include "base/status.h"
+#include "comm/progress/exchange_beside.h"
 #include "comm/progress/message_source.h"
-#include "comm/progress/tagged_exchange.h"
 #include "comm/progress/waiter.h"
 #include "engine/host/driven.h"
 
@@ -17,7 +17,7 @@ namespace horing {
 class Background {
  public:
   // All must outlive it. The waiter then also wakes for the source.
-  Background(const TaggedExchange::Parts& parts, Waiter& waiter) : parts_(parts), waiter_(waiter) {}
+  Background(const ExchangeBeside::Parts& parts, Waiter& waiter) : parts_(parts), waiter_(waiter) {}
 
   // Any thread, once. The source must outlive the operations.
   void setSource(MessageSource& source) { source_.store(&source, std::memory_order_release); }
@@ -28,18 +28,18 @@ class Background {
   // Moves the messages that the operation does not move itself. True if there was any progress.
   bool poll(Covers by_operation);
   // The error of these messages.
-  const Status& status() const { return tagged_ ? tagged_->status() : parts_.messages.status(); }
-  // The messages with tags, if this thread drives them; else null.
-  TaggedExchange* tagged();
+  const Status& status() const { return exchange_ ? exchange_->status() : parts_.messages.status(); }
+  // This rank's calls of them, if this thread drives these; else null.
+  ExchangeBeside* exchange();
 
   // The transports that they use, as bits; see Connector.
   uint32_t transports() const {
-    return (tagged_ ? tagged_->transports() : 0) |
+    return (exchange_ ? exchange_->transports() : 0) |
            (parts_.messages.listens() ? parts_.connector.allTransports() : 0);
   }
   // How messages of this thread wait.
   Pause pause() {
-    TaggedExchange* const messages = tagged();
+    ExchangeBeside* const messages = exchange();
     return messages ? messages->pause() : Pause::kUntilRung;
   }
   // Whether a rank with windows has messages that wait for room at their peers.
@@ -48,10 +48,10 @@ class Background {
   Obstacle obstacle() const { return {{}, parts_.messages.obstacle().text}; }
 
  private:
-  const TaggedExchange::Parts parts_;
+  const ExchangeBeside::Parts parts_;
   Waiter& waiter_;
   std::atomic<MessageSource*> source_{nullptr};
-  std::unique_ptr<TaggedExchange> tagged_;  // null before the source's thread first drives
+  std::unique_ptr<ExchangeBeside> exchange_;  // null before the source's thread first drives
 };
 
 }  // namespace horing

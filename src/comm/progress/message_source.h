@@ -1,5 +1,5 @@
 #pragma once
-// Calls of messages with tags, which begin while others are under way, and end each by itself.
+// Calls of messages beside operations (with tags, puts, signals and waits), which begin while others are under way, and end each by itself.
 #include <cstdint>
 #include <optional>
 #include <span>

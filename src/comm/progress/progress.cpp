@@ -25,8 +25,8 @@ constexpr int64_t kNeverMs = INT64_MAX / 4'000'000;
 
 }  // namespace
 
-Progress::Progress(const Parts& parts, const TaggedExchange::Parts& tagged, WaitPolicy policy)
-    : parts_(parts), waiter_(policy), background_(tagged, waiter_) {
+Progress::Progress(const Parts& parts, const ExchangeBeside::Parts& beside, WaitPolicy policy)
+    : parts_(parts), waiter_(policy), background_(beside, waiter_) {
   for (const auto& transport : parts.connector.transports())
     transport_places_.push_back(waiter_.watch(transport->waitFd()));
 }
@@ -113,7 +113,7 @@ Status Progress::checkOnIt(const Drive& drive, int64_t now_ns) {
     parts_.guard.watchdog().look(operation.sequence(), waiter_.idleNs(now_ns),
                                  [&] { return background_.obstacle(); });
   }
-  if (TaggedExchange* const messages = background_.tagged(); messages && messages->deadline().passed()) {
+  if (ExchangeBeside* const messages = background_.exchange(); messages && messages->deadline().passed()) {
     CallLog& calls = parts_.guard.calls();
     calls.beginExchange();
     const Status verdict = overdue(*messages);
@@ -147,8 +147,8 @@ Status Progress::overdue(const Driven& operation) {
   return parts_.guard.watchdog().overdue(operation.sequence(), obstacle, timeout_ms, own);
 }
 
-Status Progress::driveMessages() {
-  TaggedExchange* const messages = background_.tagged();
+Status Progress::driveBeside() {
+  ExchangeBeside* const messages = background_.exchange();
   HORING_CHECK(messages != nullptr);
   CallLog& calls = parts_.guard.calls();
   calls.beginExchange();

@@ -31,14 +31,14 @@ class Progress {
     Timeline* timeline;                      // null: no timeline
     const std::atomic<int64_t>& timeout_ms;  // of an operation
   };
-  // `tagged`: what messages with tags need, once there are some.
-  Progress(const Parts& parts, const TaggedExchange::Parts& tagged, WaitPolicy policy);
+  // `beside`: what messages beside operations need, once there are some.
+  Progress(const Parts& parts, const ExchangeBeside::Parts& beside, WaitPolicy policy);
 
   // Polls until the operation is done. What ends it early: its own status, the transports, news, its deadline.
   Status drive(const Drive& drive);
-  // Drives messages with tags alone, until none is under way or their source wants the thread back.
-  Status driveMessages();
-  // Any thread, once: sets the source of messages with tags, which progress beside other operations. It must outlive these.
+  // Drives messages beside operations alone, until none is under way or their source wants the thread back.
+  Status driveBeside();
+  // Any thread, once: sets the source of messages that progress beside operations. It must outlive these.
   void setMessages(MessageSource& source) { background_.setSource(source); }
   // As Guard::news().
   Status lookAround();

@@ -21,10 +21,10 @@ thread_local const CommandQueue* served_queue = nullptr;
 constexpr std::chrono::milliseconds kTurnNap{1};
 }  // namespace
 
-// The queue's messages with tags, as the progress loop sees them.
-class CommandQueue::TaggedCalls final : public MessageSource {
+// The queue's messages beside other operations, as the progress loop sees them.
+class CommandQueue::CallsBeside final : public MessageSource {
  public:
-  explicit TaggedCalls(CommandQueue& queue)
+  explicit CallsBeside(CommandQueue& queue)
       : queue_(queue), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   // Ok unless there is no descriptor left.
@@ -44,7 +44,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   void drive() {
     setInside(true);
     has_news_ = true;
-    const std::optional<Status> status = queue_.communicator_.messages().driveTagged();
+    const std::optional<Status> status = queue_.communicator_.messages().driveBeside();
     if (status && !status->ok()) failAll(*status);
     setInside(false);
     if (!status) std::this_thread::sleep_for(kTurnNap);  // another thread is in a call
@@ -226,7 +226,7 @@ Status CommandQueue::carryOutOnHost(const Command& command) {
 Status CommandQueue::run(Command& command) {
   if (!hasThread()) return carryOut(command);
   if (!command.on_gpu && (goesBeside(command) || hasMessagesUnderWay())) {
-    // Does not wait for messages with tags: they may wait for the caller's next call.
+    // Does not wait for messages beside: they may wait for the caller's next call.
     Stream stream;
     Stream* const streams[] = {&stream};
     HORING_TRY(submit(std::move(command), streams));
@@ -280,7 +280,7 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
     lock.unlock();
     return command.taken == Taken::kSome ? communicator_.breakOff(started) : started;
   }
-  if (goesBeside(command)) HORING_TRY(takeMessages());
+  if (goesBeside(command)) HORING_TRY(startCallsBeside());
   entries_.push_back({std::move(command), std::move(turns), {}});
   // Last: if memory ran out after taking a turn, the turn would block the stream for ever.
   Stream::enter(entries_.back().turns);
@@ -289,20 +289,20 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
 }
 
 // Under mutex_, before the first messages.
-Status CommandQueue::takeMessages() {
-  if (tagged_calls_) return {};
-  auto calls = std::make_unique<TaggedCalls>(*this);
+Status CommandQueue::startCallsBeside() {
+  if (calls_beside_) return {};
+  auto calls = std::make_unique<CallsBeside>(*this);
   HORING_TRY(calls->status());
-  tagged_calls_ = std::move(calls);
-  communicator_.messages().setSource(*tagged_calls_);
+  calls_beside_ = std::move(calls);
+  communicator_.messages().setSource(*calls_beside_);
   return {};
 }
 
 // Under mutex_.
 void CommandQueue::noteNewEntry() {
   changed_.notify_all();
-  if (tagged_calls_) tagged_calls_->notify();
-  has_message_ = tagged_calls_ != nullptr;
+  if (calls_beside_) calls_beside_->notify();
+  has_message_ = calls_beside_ != nullptr;
   wakeAwaiting();
 }
 
@@ -363,7 +363,7 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
   const std::lock_guard lock(mutex_);
   entries_.splice(entries_.end(), entry);
   changed_.notify_all();
-  if (tagged_calls_) tagged_calls_->notify();
+  if (calls_beside_) calls_beside_->notify();
   return failed;
 }
 
@@ -375,7 +375,7 @@ Result<StreamMark> CommandQueue::enqueueOneSided(const Command& command, CudaStr
   {
     const std::lock_guard lock(mutex_);
     HORING_TRY(startThread());
-    HORING_TRY(takeMessages());
+    HORING_TRY(startCallsBeside());
   }
   const auto add = [this, stream](OneSidedPart&& part) -> Status {
     std::list<Entry> entry(1);
@@ -449,7 +449,7 @@ Status CommandQueue::awaitGpuOperationsOfThread() {
 
 void CommandQueue::drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return entries_.empty() && !(tagged_calls_ && tagged_calls_->isInside()); });
+  changed_.wait(lock, [this] { return entries_.empty() && !(calls_beside_ && calls_beside_->isInside()); });
 }
 
 void CommandQueue::abandonTurns() {
@@ -470,13 +470,13 @@ void CommandQueue::serve() {
     // Stays valid while entries are appended.
     const auto other = nextOther();
     const bool has_other = other != entries_.end();
-    const bool has_messages_under_way = tagged_calls_ && tagged_calls_->hasUnderWay();
+    const bool has_messages_under_way = calls_beside_ && calls_beside_->hasUnderWay();
     if (has_other && isTurnOf(*other)) {
       lock.unlock();
       serveOther(other);
     } else if (has_messages_under_way || nextMessageWhoseTurnItIs() != entries_.end()) {
       lock.unlock();
-      tagged_calls_->drive();
+      calls_beside_->drive();
     } else if (nextMessage() != entries_.end() || other->staged) {
       awaitStreams(lock);
     } else {

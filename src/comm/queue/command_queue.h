@@ -47,8 +47,8 @@ class CommandQueue {
     return has_thread_.load(std::memory_order_acquire);
   }  // pairs with the release in submit()
   // Queues a command, which runs when its turn comes on all of these distinct streams, which must outlive it. Does not block. Error: the
-  // thread could not be started; the streams report later errors. Messages with tags run concurrently with each other and with other
-  // operations, as far as their streams allow.
+  // thread could not be started; the streams report later errors. Messages that go beside others run concurrently with each other
+  // and with other operations, as far as their streams allow.
   Status submit(Command command, std::span<Stream* const> streams);
   // The same on a CUDA stream, for buffers of the GPU that the queue is bound to. Later errors stick to the communicator.
   Status submit(Command command, CudaStream stream);
@@ -105,13 +105,13 @@ class CommandQueue {
     std::vector<CudaStream> cuda_streams{};
     // For CUDA streams, once no other entry is before this one: until when they have to have come there.
     std::optional<Deadline> arrival{};
-    uint64_t ticket = 0;  // of messages with tags in flight
+    uint64_t ticket = 0;  // of messages beside, in flight
 
     // Whether it has only messages that progress beside other operations.
     bool isMessage() const { return !staged && goesBeside(command); }
   };
   using Entries = std::list<Entry>;
-  class TaggedCalls;
+  class CallsBeside;
   // If memory runs out, the communicator fails, since the other ranks may wait for the unfinished part.
   Status carryOut(Command& command);
   Status tryToCarryOut(Command& command);
@@ -121,7 +121,7 @@ class CommandQueue {
   Status carryOutStaged(const Entry& entry);
   // Under mutex_.
   Status startThread();
-  Status takeMessages();
+  Status startCallsBeside();
   void noteNewEntry();
   // Waits until `condition` holds, or turns are abandoned. False: the timeout of a call has passed.
   template <typename Condition>
@@ -133,7 +133,7 @@ class CommandQueue {
   void awaitStreams(std::unique_lock<std::mutex>& lock);
   bool isLate(Entry& first);
   void wakeAwaiting();
-  // The first entry of messages with tags that is not in flight; the first entry of any other operation.
+  // The first entry of messages beside that is not in flight; the first entry of any other operation.
   Entries::iterator nextMessage();
   Entries::iterator nextMessageWhoseTurnItIs();
   Entries::iterator nextOther();
@@ -151,12 +151,12 @@ class CommandQueue {
   std::unique_ptr<KernelCalls> kernels_;  // null where the communicator has no team of GPUs
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Messages with tags in flight, the running entry and the waiting entries, in the order of the calls.
+  // Messages beside in flight, the running entry and the waiting entries, in the order of the calls.
   Entries entries_;
   bool stop_ = false;
   const Entry* awaited_ = nullptr;             // the entry whose turn the thread awaits
   std::atomic<bool> has_message_{false};       // a message was added since
-  std::unique_ptr<TaggedCalls> tagged_calls_;  // made for the first message with tags, under mutex_
+  std::unique_ptr<CallsBeside> calls_beside_;  // made for the first, under mutex_
   ServiceThread thread_;                       // from the first submit() on
   std::atomic<bool> has_thread_{false};        // spares run() the lock where nothing was ever submitted
   std::atomic<bool> turns_abandoned_{false};

@@ -1,10 +1,10 @@
-#include "comm/progress/tagged_exchange.h"
+#include "comm/progress/exchange_beside.h"
 
 #include <algorithm>
 
 namespace horing {
 
-bool TaggedExchange::poll() {
+bool ExchangeBeside::poll() {
   bool progressed = source_.mayHaveMore() && admit();
   progressed = parts_.messages.poll() || progressed;
   while (const uint64_t ticket = parts_.messages.takeFinished()) {
@@ -16,7 +16,7 @@ bool TaggedExchange::poll() {
   return progressed;
 }
 
-bool TaggedExchange::admit() {
+bool ExchangeBeside::admit() {
   bool admitted = false;
   while (const std::optional<MessageSource::Call> call = source_.take()) {
     if (const Status begun = begin(*call); !begun.ok() && status_.ok()) status_ = begun;
@@ -25,7 +25,7 @@ bool TaggedExchange::admit() {
   return admitted;
 }
 
-Status TaggedExchange::begin(const MessageSource::Call& call) {
+Status ExchangeBeside::begin(const MessageSource::Call& call) {
   deadlines_.emplace(call.ticket, Deadline::after(parts_.clock, parts_.timeout_ms));
   HORING_TRY(connect(call.transfers));
   for (const Transfer& transfer : call.transfers)
@@ -34,7 +34,7 @@ Status TaggedExchange::begin(const MessageSource::Call& call) {
   return {};
 }
 
-Status TaggedExchange::connect(std::span<const Transfer> transfers) {
+Status ExchangeBeside::connect(std::span<const Transfer> transfers) {
   const auto add = [](LinkSet& links, int peer) {
     if (std::find(links.peers.begin(), links.peers.end(), peer) == links.peers.end())
       links.peers.push_back(peer);
@@ -54,7 +54,7 @@ Status TaggedExchange::connect(std::span<const Transfer> transfers) {
   return {};
 }
 
-Deadline TaggedExchange::deadline() const {
+Deadline ExchangeBeside::deadline() const {
   const auto first = std::min_element(
       deadlines_.begin(), deadlines_.end(),
       [](const auto& one, const auto& other) { return one.second.atNs() < other.second.atNs(); });

@@ -1,5 +1,5 @@
 #pragma once
-// The messages with tags of a communicator that are under way: new calls join, and each ends by itself.
+// The messages beside operations of a communicator that are under way: new calls join, and each ends by itself.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace horing {
 
 // All arguments must outlive it. It is driven alone, or polled beside another operation.
-class TaggedExchange final : public Driven {
+class ExchangeBeside final : public Driven {
  public:
   struct Parts {
     PointToPoint& messages;
@@ -29,7 +29,7 @@ class TaggedExchange final : public Driven {
     int ranks;
     const std::atomic<int64_t>& timeout_ms;  // of each call that begins from now on
   };
-  TaggedExchange(const Parts& parts, MessageSource& source) : parts_(parts), source_(source) {}
+  ExchangeBeside(const Parts& parts, MessageSource& source) : parts_(parts), source_(source) {}
 
   // Admits what the source has.
   bool poll() override;
@@ -65,8 +65,8 @@ class TaggedExchange final : public Driven {
   MessageSource& source_;
   Status status_;
   uint32_t transports_ = 0;
-  LinkSet links_{LinkUse::kTagged, {}};      // to ranks that are named, which have to come up
-  LinkSet all_links_{LinkUse::kTagged, {}};  // also to ranks that a message may come from
+  LinkSet links_{LinkUse::kBeside, {}};      // to ranks that are named, which have to come up
+  LinkSet all_links_{LinkUse::kBeside, {}};  // also to ranks that a message may come from
   std::map<uint64_t, Deadline> deadlines_;   // by ticket
 };
 
