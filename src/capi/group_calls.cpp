@@ -23,10 +23,6 @@ void append(Pending& to, const Pending& added) {
     to.streams.push_back(stream);
 }
 
-bool waitsForSignals(const Pending& pending) {
-  return std::holds_alternative<Transfer::SignalWait>(pending.command.transfers().front().kind);
-}
-
 // One-sided operations of a communicator keep their order: puts and signals without a wait between them become one exchange, as do waits.
 // What precedes the first wait needs no other call of this group, and comes where it was called; the first wait and what follows come last,
 // since another rank may signal after it has met the rest of this group.
@@ -34,12 +30,12 @@ class OneSidedOperations {
  public:
   void add(Pending pending, std::vector<Pending>& commands) {
     const auto isOfComm = [&](const Pending& other) { return other.comm == pending.comm; };
-    const bool waits = waitsForSignals(pending);
+    const bool waits = waitsForSignals(pending.command);
     const bool is_last = waits || std::any_of(last_.begin(), last_.end(), isOfComm);
     std::vector<Pending>& place = is_last ? last_ : commands;
     const auto before = std::find_if(place.rbegin(), place.rend(), isOfComm);
     const bool joins =
-        before != place.rend() && isOneSided(before->command) && waitsForSignals(*before) == waits;
+        before != place.rend() && isOneSided(before->command) && waitsForSignals(before->command) == waits;
     if (joins) return append(*before, pending);
     place.push_back(std::move(pending));
   }
@@ -139,7 +135,7 @@ Status OneSidedOnCuda::takeFrom(std::vector<Pending>& calls) {
 }
 
 Result<bool> OneSidedOnCuda::comesLate(size_t at, const Pending& call, const std::vector<Other>& others) {
-  const bool waits = waitsForSignals(call);
+  const bool waits = waitsForSignals(call.command);
   if (waits) have_waits_.insert(call.comm);
   bool is_behind = false, is_before = false;  // behind a collective there, or before one, or with messages
   for (const Other& other : others) {

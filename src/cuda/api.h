@@ -39,6 +39,7 @@ using CudaIpcHandle = std::array<std::byte, 64>;
   X(stream_create_with_priority, cuStreamCreateWithPriority, "cuStreamCreateWithPriority", (CudaStream* stream, unsigned int flags, int priority)) \
   X(stream_destroy, cuStreamDestroy, "cuStreamDestroy_v2", (CudaStream stream)) \
   X(stream_context, cuStreamGetCtx, "cuStreamGetCtx", (CudaStream stream, CudaContext* context)) \
+  X(stream_flags, cuStreamGetFlags, "cuStreamGetFlags", (CudaStream stream, unsigned int* flags)) \
   X(stream_is_capturing, cuStreamIsCapturing, "cuStreamIsCapturing", (CudaStream stream, int* status)) \
   X(stream_synchronize, cuStreamSynchronize, "cuStreamSynchronize", (CudaStream stream)) \
   X(stream_query, cuStreamQuery, "cuStreamQuery", (CudaStream stream)) \

@@ -93,6 +93,14 @@ Status CudaDevice::checkContext(CudaContext context, const char* name, const voi
                     name, memory, number_);
 }
 
+Result<bool> CudaDevice::isNonBlocking(CudaStream stream) const {
+  const Current current(*this);
+  unsigned int flags = 0;
+  HORING_TRY(
+      api_.check(api_.stream_flags(stream, &flags), "asking whether the default stream holds a stream up"));
+  return (flags & kStreamNonBlocking) != 0;
+}
+
 Status CudaDevice::makeStream(CudaStream& stream) const {
   const Current current(*this);
   // The driver clamps it to the highest priority.

@@ -35,6 +35,8 @@ class CudaDevice {
   Status checkStream(CudaStream stream) const;
   // kInvalidUsage: memory of this GPU belongs to a non-primary context (MemoryPlace).
   Status checkContext(CudaContext context, const char* name, const void* memory) const;
+  // Whether the stream was made with cudaStreamNonBlocking, so that it and the default stream do not wait for each other.
+  Result<bool> isNonBlocking(CudaStream stream) const;
   // Makes a stream for the library's work beside the program's streams: it does not synchronise with any of them, the default stream
   // included, and has the highest priority, for which GPUs have separate hardware queues.
   Status makeStream(CudaStream& stream) const;

@@ -62,6 +62,10 @@ bool isOneSided(const Command& command) {
   return !transfers.empty() && transfers.front().isOneSided();
 }
 
+bool waitsForSignals(const Command& command) {
+  return std::holds_alternative<Transfer::SignalWait>(command.transfers().front().kind);
+}
+
 bool movesNothing(const Command& command) {
   const auto* const collective = std::get_if<CollectiveCommand>(&command.work);
   return collective && movesNothing(collective->call);

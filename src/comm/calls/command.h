@@ -87,6 +87,8 @@ bool hasCopier(const Command& command);
 bool goesBeside(const Command& command);
 // Whether the command is puts and signals, or waits for signals.
 bool isOneSided(const Command& command);
+// Of a one-sided command: whether it is the latter.
+bool waitsForSignals(const Command& command);
 // Whether the command moves nothing on any rank; then the other ranks need not make the call.
 bool movesNothing(const Command& command);
 

@@ -1,7 +1,7 @@
 #include "comm/gpu/default_streams.h"
 
+#include <algorithm>
 #include <mutex>
-#include <vector>
 
 namespace horing {
 
@@ -16,10 +16,6 @@ RanksOfProcess& ranksOfProcess() {
   return *all;
 }
 
-bool isDefault(CudaStream stream) {
-  return !stream || stream == kStreamLegacy || stream == kStreamPerThread;
-}
-
 }  // namespace
 
 DefaultStreams::DefaultStreams(const JobId& communicator, int rank, int gpu)
@@ -31,21 +27,51 @@ DefaultStreams::~DefaultStreams() {
   std::erase(all.ranks, this);
 }
 
-Status DefaultStreams::enter(CudaStream stream) {
+bool DefaultStreams::holdEachOtherBack(const Use& one, const Use& other) {
+  if (!one.waits && !other.waits) return false;
+  const bool is_same = one.kind == Kind::kOfThread && one.kind == other.kind && one.thread == other.thread;
+  return is_same || one.kind == Kind::kDefault || other.kind == Kind::kDefault;
+}
+
+const char* DefaultStreams::nameOf(Kind kind) {
+  switch (kind) {
+    case Kind::kBlocking:
+      return "a stream made without cudaStreamNonBlocking";
+    case Kind::kOfThread:
+      return "cudaStreamPerThread";
+    case Kind::kDefault:
+      return "the default stream";
+  }
+  return "";
+}
+
+Status DefaultStreams::enter(const CudaDevice& device, CudaStream stream, bool waits) {
+  Use use{Kind::kBlocking, {}, waits};
+  if (!stream || stream == kStreamLegacy) {
+    use.kind = Kind::kDefault;
+  } else if (stream == kStreamPerThread) {
+    use = {Kind::kOfThread, std::this_thread::get_id(), waits};
+  } else {
+    HORING_ASSIGN(const bool is_alone, device.isNonBlocking(stream));
+    if (is_alone) return {};
+  }
   RanksOfProcess& all = ranksOfProcess();
   const std::lock_guard lock(all.mutex);
-  for (const DefaultStreams* const other : all.ranks)
-    if (other != this && other->communicator_ == communicator_ && other->gpu_ == gpu_ &&
-        (isDefault(stream) || other->uses_default_))
-      return makeStatus(
-          Code::kInvalidUsage,
-          "rank %d: rank %d of this process is on GPU %d, too, and %s a default stream of CUDA for one-sided "
-          "operations: one rank that waits there holds the other back. Use streams made with "
-          "cudaStreamNonBlocking",
-          rank_, other->rank_, gpu_, isDefault(stream) ? "this call uses" : "has used");
-  if (!has_entered_) all.ranks.push_back(this);
-  has_entered_ = true;
-  uses_default_ |= isDefault(stream);
+  if (std::ranges::find(uses_, use) != uses_.end()) return {};
+  for (const DefaultStreams* const other : all.ranks) {
+    if (other == this || other->communicator_ != communicator_ || other->gpu_ != gpu_) continue;
+    for (const Use& its : other->uses_)
+      if (holdEachOtherBack(use, its))
+        return makeStatus(Code::kInvalidUsage,
+                          "rank %d: rank %d of this process is on GPU %d, too, and has %s on %s. This call "
+                          "%s on %s: one rank that "
+                          "waits there holds the other back. Use streams made with cudaStreamNonBlocking",
+                          rank_, other->rank_, gpu_, its.waits ? "waited for a signal" : "put or signalled",
+                          nameOf(its.kind), waits ? "waits for a signal" : "puts or signals",
+                          nameOf(use.kind));
+  }
+  if (uses_.empty()) all.ranks.push_back(this);
+  uses_.push_back(use);
   return {};
 }
 

@@ -1,10 +1,13 @@
 #pragma once
-// Which ranks of this process use CUDA's default streams for operations in which the stream waits for another rank. The default stream of a
-// GPU is one for all threads, and holds back every other stream of the GPU that is not made with cudaStreamNonBlocking: so where ranks share
-// a GPU, one that waits there for a signal holds back the rank that signals.
+// Which ranks of this process use streams of CUDA that hold each other back, for operations in which a stream waits for another rank. The
+// default stream of a GPU is one for all threads; it and every other stream of the GPU that is not made with cudaStreamNonBlocking wait for
+// each other. So where ranks share a GPU, one whose wait for a signal holds back another's stream may wait for a signal that is there.
+#include <thread>
+#include <vector>
+
 #include "base/status.h"
 #include "control/unique_id.h"
-#include "cuda/api.h"
+#include "cuda/device.h"
 
 namespace horing {
 
@@ -16,16 +19,25 @@ class DefaultStreams {
   DefaultStreams(const DefaultStreams&) = delete;
   DefaultStreams& operator=(const DefaultStreams&) = delete;
 
-  // Before each operation of the rank. kInvalidUsage: another rank of this process is on this GPU, and the stream, or one that the other rank
-  // has used, is a default one.
-  Status enter(CudaStream stream);
+  // Before each operation of the rank on a stream of `device`, its GPU; `waits`: for signals. kInvalidUsage: another rank of this process is
+  // on this GPU, this stream and one that the other rank has used hold each other back, and on one of both a rank waits.
+  Status enter(const CudaDevice& device, CudaStream stream, bool waits);
 
  private:
+  enum class Kind { kBlocking, kOfThread, kDefault };
+  struct Use {
+    Kind kind;
+    std::thread::id thread;  // of a stream kOfThread
+    bool waits;
+    bool operator==(const Use&) const = default;
+  };
+  static bool holdEachOtherBack(const Use& one, const Use& other);
+  static const char* nameOf(Kind kind);
+
   const JobId communicator_;
   const int rank_;
   const int gpu_;
-  bool has_entered_ = false;  // under the mutex of the process, like the next
-  bool uses_default_ = false;
+  std::vector<Use> uses_;  // under the mutex of the process; empty: it is not in the list of the process
 };
 
 }  // namespace horing

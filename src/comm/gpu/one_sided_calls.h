@@ -48,8 +48,9 @@ class OneSidedCalls {
   OneSidedCalls(const OneSidedCalls&) = delete;
   OneSidedCalls& operator=(const OneSidedCalls&) = delete;
 
-  // kInvalidUsage: the stream is not one of this GPU, records a graph, or cannot serve this rank (DefaultStreams).
-  Status check(CudaStream stream);
+  // `waits`: the stream will wait for signals. kInvalidUsage: the stream is not one of this GPU, records a graph, or cannot serve this rank
+  // so (DefaultStreams).
+  Status check(CudaStream stream, bool waits);
   // Enqueues the GPU's part of the command, whose transfers name the memory that only a GPU can access. `behind`: the end of that mark, which
   // may be on another stream. Returns the last mark. After an error earlier parts may have been taken over, and the other ranks wait for the
   // rest.

@@ -67,7 +67,9 @@ class CommandQueue {
   Result<bool> enqueueBlocking(Command& command);
   // A one-sided operation on a CUDA stream, after checkOneSided(), which does not block; later errors stick to the communicator. It begins
   // behind the end of `behind`, too. Returns its mark.
-  Status checkOneSided(CudaStream stream) { return staged_->oneSided().check(stream); }
+  Status checkOneSided(const Command& command, CudaStream stream) {
+    return staged_->oneSided().check(stream, waitsForSignals(command));
+  }
   Result<StreamMark> enqueueOneSided(const Command& command, CudaStream stream,
                                      const std::optional<StreamMark>& behind = std::nullopt);
   // The sticky error of the communicator; checks for news from other ranks and from kernels. Any thread.

@@ -356,9 +356,9 @@ FAKE int cuCtxGetDevice(int* device) {
   return kSuccess;
 }
 
-FAKE int cuStreamCreate(void** stream, unsigned int) {
+FAKE int cuStreamCreate(void** stream, unsigned int flags) {
   if (const int result = wantedWithContext("cuStreamCreate")) return result;
-  *stream = new Stream{current.back(), {}};
+  *stream = new Stream{current.back(), {}, flags};
   ++driver.live;
   return kSuccess;
 }
@@ -382,6 +382,13 @@ FAKE int cuStreamGetCtx_v2(void* stream, void** context, void** green) {
   auto* const own = static_cast<Context*>(*context);
   *green = own->primary ? own : nullptr;
   if (own->primary) *context = own->primary;
+  return kSuccess;
+}
+FAKE int cuStreamGetFlags(void* stream, unsigned int* flags) {
+  if (const int result = wanted("cuStreamGetFlags")) return result;
+  Stream* const own = streamOf(stream);
+  if (!own) return kInvalidContext;
+  *flags = own->flags;
   return kSuccess;
 }
 FAKE int cuStreamIsCapturing(void* stream, int* status) {

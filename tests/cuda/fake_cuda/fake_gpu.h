@@ -38,9 +38,10 @@ class CurrentGpu {
 
 class GpuStream {
  public:
-  GpuStream(const FakeCuda& cuda, int device) : cuda_(cuda), device_(device) {
+  enum Flags : unsigned int { kBlocking = 0, kNonBlocking = 1 };  // for the default stream
+  GpuStream(const FakeCuda& cuda, int device, Flags flags = kNonBlocking) : cuda_(cuda), device_(device) {
     const CurrentGpu current(cuda, device);
-    EXPECT_EQ(cuda.call<int(void**, unsigned int)>("cuStreamCreate")(&stream_, 1), 0);
+    EXPECT_EQ(cuda.call<int(void**, unsigned int)>("cuStreamCreate")(&stream_, flags), 0);
   }
   // The default one of the GPU that is current, wherever this is used.
   static GpuStream ofDefault(const FakeCuda& cuda) { return GpuStream(cuda); }

@@ -11,6 +11,7 @@ namespace horing::fake {
 struct Stream {
   Context* context;
   Queue queue;
+  unsigned int flags = 0;
   GraphPlace recorded{};  // while it records a graph
 
   bool records() {
