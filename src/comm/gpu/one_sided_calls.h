@@ -48,6 +48,8 @@ class OneSidedCalls {
   OneSidedCalls(const OneSidedCalls&) = delete;
   OneSidedCalls& operator=(const OneSidedCalls&) = delete;
 
+  // Once, before all else, when no stream waits for another rank. Error: no pinned memory.
+  Status reserve() { return marks_.reserve(); }
   // `waits`: the stream will wait for signals. kInvalidUsage: the stream is not one of this GPU, records a graph, or cannot serve this rank
   // so (DefaultStreams).
   Status check(CudaStream stream, bool waits);

@@ -42,6 +42,7 @@ Status StagedCalls::initialise() {
   HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
   progress_ = new (progress_memory_.data()) Progress{};
   memory_bytes_ = sizeof(Progress);
+  HORING_TRY(one_sided_.reserve());
   return device_->makeEvent(last_);
 }
 

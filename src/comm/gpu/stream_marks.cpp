@@ -12,7 +12,7 @@
 
 namespace horing {
 
-struct alignas(64) StreamMark::Words {
+struct alignas(16) StreamMark::Words {
   std::atomic<uint32_t> arrived;  // the last mark that the stream has come to; written by the GPU
   std::atomic<uint32_t> left;     // the last one that it is past; written by the GPU
   std::atomic<uint32_t> ended;    // the last one that has ended; written by the host
@@ -34,29 +34,31 @@ bool StreamMarks::settle() const {
 }
 
 void StreamMarks::abandon() {
-  for (PinnedMemory& page : pages_) page.leak();
-  pages_.clear();
+  for (PinnedMemory& each : memory_) each.leak();
+  memory_.clear();
   free_.clear();
 }
 
 template <typename Visit>
 void StreamMarks::forAll(const Visit& visit) const {
-  for (const PinnedMemory& page : pages_)
-    for (size_t at = 0; at < kPageBytes; at += sizeof(StreamMark::Words))
-      visit(*reinterpret_cast<StreamMark::Words*>(page.data() + at));
+  for (const PinnedMemory& each : memory_)
+    for (size_t at = 0; at < each.bytes(); at += sizeof(StreamMark::Words))
+      visit(*reinterpret_cast<StreamMark::Words*>(each.data() + at));
 }
 
-Status StreamMarks::addPage() {
-  HORING_ASSIGN(PinnedMemory page, PinnedMemory::allocate(device_, kPageBytes));
-  pages_.reserve(pages_.size() + 1);
-  free_.reserve((pages_.size() + 1) * (kPageBytes / sizeof(StreamMark::Words)));
-  for (size_t at = 0; at < kPageBytes; at += sizeof(StreamMark::Words)) {
+Status StreamMarks::add(size_t bytes) {
+  static_assert(kPageBytes % sizeof(StreamMark::Words) == 0);
+  HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device_, bytes));
+  memory_.reserve(memory_.size() + 1);
+  free_.reserve((memory_bytes_ + bytes) / sizeof(StreamMark::Words));  // for end(), which must not fail
+  for (size_t at = 0; at < bytes; at += sizeof(StreamMark::Words)) {
     StreamMark mark;
-    mark.words_ = new (page.data() + at) StreamMark::Words{};
-    mark.address_ = page.address() + at;
+    mark.words_ = new (memory.data() + at) StreamMark::Words{};
+    mark.address_ = memory.address() + at;
     free_.push_back(mark);
   }
-  pages_.push_back(std::move(page));
+  memory_.push_back(std::move(memory));
+  memory_bytes_ += bytes;
   return {};
 }
 
@@ -69,7 +71,7 @@ Result<StreamMark> StreamMarks::take() {
   };
   auto found = std::find_if(free_.begin(), free_.end(), isPast);
   if (found == free_.end()) {
-    HORING_TRY(addPage());
+    HORING_TRY(add(kPageBytes));
     found = free_.end() - 1;
   }
   StreamMark mark = *found;
@@ -115,7 +117,7 @@ void StreamMarks::end(const StreamMark& mark) noexcept {
   const std::lock_guard lock(mutex_);
   // release: pairs with the GPU's wait, after which the caller's memory may be used again.
   mark.words_->ended.store(mark.number_, std::memory_order_release);
-  free_.push_back(mark);  // has room: see addPage()
+  free_.push_back(mark);  // has room: see add()
 }
 
 void StreamMarks::endAll() const noexcept {
@@ -125,7 +127,7 @@ void StreamMarks::endAll() const noexcept {
 
 uint64_t StreamMarks::memoryBytes() const {
   const std::lock_guard lock(mutex_);
-  return pages_.size() * kPageBytes;
+  return memory_bytes_;
 }
 
 }  // namespace horing

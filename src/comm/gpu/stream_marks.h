@@ -32,7 +32,10 @@ class StreamMarks {
   StreamMarks(const StreamMarks&) = delete;
   StreamMarks& operator=(const StreamMarks&) = delete;
 
-  // A new mark, which end() must follow. Error: no pinned memory.
+  // Pins memory for nearly as many marks as a queue has operations at most, once. Call this before any stream waits for another rank, or for
+  // a mark: a driver that pins memory may wait for streams. Error: the driver's.
+  Status reserve() { return add(kReservedBytes); }
+  // A new mark, which end() must follow. Error: no pinned memory, of which it takes more only while more marks are in use.
   Result<StreamMark> take();
   // Enqueues that the stream has come there. Error: the driver's, as below.
   Status tell(const StreamMark& mark, CudaStream stream);
@@ -59,13 +62,15 @@ class StreamMarks {
 
  private:
   static constexpr size_t kPageBytes = 4096;
-  Status addPage();
+  static constexpr size_t kReservedBytes = 15 * kPageBytes;  // 3840 marks
+  Status add(size_t bytes);
   template <typename Visit>
   void forAll(const Visit& visit) const;
 
   const std::shared_ptr<const CudaDevice> device_;
   mutable std::mutex mutex_;
-  std::vector<PinnedMemory> pages_;
+  std::vector<PinnedMemory> memory_;
+  uint64_t memory_bytes_ = 0;
   std::vector<StreamMark> free_;
   uint32_t last_ = 0;  // number
   std::atomic<bool> is_distrusted_{false};
