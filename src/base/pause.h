@@ -1,6 +1,16 @@
 #pragma once
+// How a thread waits between looks.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 
 namespace horing {
+
+// How long to sleep before the next look at what nothing announces and may take long, such as the work before an operation on a stream of
+// CUDA: so that it is seen late by a 32nd of the time that it takes, at most by 1 ms.
+inline std::chrono::microseconds napAfter(int64_t waited_ns) {
+  return std::chrono::microseconds(std::clamp<int64_t>(waited_ns / 32'000, 20, 1000));
+}
 
 // In a loop that waits for another thread: leaves the core to its other hardware thread for a moment.
 inline void pauseCore() {

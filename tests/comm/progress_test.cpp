@@ -15,7 +15,7 @@ namespace horing {
 namespace {
 
 // One lane of two steps. Each number is a call of poll() that ends a step.
-class StepsAtPolls final : public Driven, public LaneSteps {
+class StepsAtPolls : public Driven, public LaneSteps {
  public:
   explicit StepsAtPolls(std::vector<int> polls) : polls_(std::move(polls)) {}
   bool poll() override {
@@ -42,6 +42,23 @@ class StepsAtPolls final : public Driven, public LaneSteps {
   int count_ = 0;
   size_t step_ = 0;
   Status status_;
+};
+
+// Waits for a stream of CUDA, which comes to it at some time.
+class LateStream final : public StepsAtPolls {
+ public:
+  explicit LateStream(Deadline comes) : StepsAtPolls({1}), comes_(comes) {}
+  bool poll() override {
+    ++polls;
+    return done();
+  }
+  bool done() const override { return comes_.passed(); }
+  Pause pause() const override { return Pause::kForStream; }
+
+  int polls = 0;
+
+ private:
+  const Deadline comes_;
 };
 
 // One of its links is lost.
@@ -71,6 +88,7 @@ std::vector<std::unique_ptr<Transport>> oneFailedTransport() {
 // Counts how often it is asked for more.
 class CountingSource final : public MessageSource {
  public:
+  bool takeNews() override { return false; }
   bool mayHaveMore() override {
     ++asked;
     return false;
@@ -121,6 +139,15 @@ TEST_F(ProgressTest, ShowsStepsThatEndInTheLastPollBeforeSleep) {
   const std::string timeline = timeline_.toJson();
   for (const char* part : {"\"step 0\"", "\"step 1\"", "\"asleep\""})
     EXPECT_NE(timeline.find(part), std::string::npos) << part << " is not in " << timeline;
+}
+
+// Naps of 20 us would be 4000 polls, those of 1 ms are 600.
+TEST_F(ProgressTest, LooksForAStreamLessOftenTheLongerItTakes) {
+  LateStream operation(Deadline::after(clock_, 300));
+  const Status status =
+      progress_.drive({.operation = operation, .deadline = Deadline::after(clock_, 20'000)});
+  EXPECT_TRUE(status.ok()) << status.toString();
+  EXPECT_LT(operation.polls, 1500);
 }
 
 class ProgressAfterAFailure : public ProgressTest {

@@ -5,7 +5,9 @@
 namespace horing {
 
 bool ExchangeBeside::poll() {
-  bool progressed = source_.mayHaveMore() && admit();
+  // A new call may be ready in a moment: with news, waiting begins anew.
+  bool progressed = source_.takeNews();
+  if (progressed || source_.mayHaveMore()) progressed = admit() || progressed;
   progressed = parts_.messages.poll() || progressed;
   while (const uint64_t ticket = parts_.messages.takeFinished()) {
     parts_.lent.takeBack(/*failed=*/false, ticket);

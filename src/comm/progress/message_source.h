@@ -17,7 +17,9 @@ class MessageSource {
     uint64_t ticket;                      // no other call has it
   };
   virtual ~MessageSource() = default;
-  // Costs next to nothing: whether take() may give a call.
+  // Costs next to nothing: whether another thread has added a call, or a call's end may let another begin, since the last time.
+  virtual bool takeNews() = 0;
+  // Costs next to nothing: whether take() may give a call without news.
   virtual bool mayHaveMore() = 0;
   virtual std::optional<Call> take() = 0;
   // How to wait for the turns of its calls, which may not wake the thread.

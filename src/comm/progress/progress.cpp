@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/no_memory.h"
+#include "base/pause.h"
 
 namespace horing {
 
@@ -13,15 +14,20 @@ namespace {
 
 // How often a wait looks at the deadline, at abort() and at news of other ranks. No descriptor announces these.
 constexpr int64_t kLookAroundNs = 1'000'000;
-constexpr int kLongestBlockMs = 50;
+constexpr std::chrono::milliseconds kLongestBlock{50};
 // Where something is due that no descriptor announces: a peer's file, a retry, a turn on a stream.
-constexpr int kBriefBlockMs = 2;
-// Nothing announces either that a device has copied, or has come to an operation.
+constexpr std::chrono::milliseconds kBriefBlock{2};
+// Nothing announces either that a device has copied.
 constexpr std::chrono::microseconds kCopyNap{20};
 // What a rank does for others between its calls: rounds without puts, and how long puts may prolong it. A call that begins meanwhile waits.
 constexpr int kServiceRounds = 16;
 constexpr int64_t kLongestServiceNs = 1'000'000;
 constexpr int64_t kNeverMs = INT64_MAX / 4'000'000;
+
+std::chrono::microseconds longestSleep(Pause pause, int64_t idle_ns) {
+  if (pause == Pause::kForStream) return napAfter(idle_ns);
+  return pause == Pause::kBriefly ? kBriefBlock : kLongestBlock;
+}
 
 }  // namespace
 
@@ -78,8 +84,9 @@ Status Progress::drive(const Drive& drive) {
       std::this_thread::sleep_for(kCopyNap);
       continue;
     }
-    const int longest_ms = pause == Pause::kBriefly ? kBriefBlockMs : kLongestBlockMs;
-    HORING_TRY(sleep(drive, std::min(longest_ms, drive.deadline.remainingMs())));
+    const std::chrono::milliseconds left(drive.deadline.remainingMs());
+    HORING_TRY(
+        sleep(drive, std::min<std::chrono::microseconds>(longestSleep(pause, waiter_.idleNs(now_ns)), left)));
   }
 }
 
@@ -160,7 +167,7 @@ Status Progress::driveBeside() {
 
 // Blocks until a peer rings, unless something happened while peers were asked to ring. All transports take part, including unused
 // ones: the waiter watches them all, and a pending event of one (a timer, an unproven connection) would keep it awake.
-Status Progress::sleep(const Drive& drive, int timeout_ms) {
+Status Progress::sleep(const Drive& drive, std::chrono::microseconds timeout) {
   Driven& operation = drive.operation;
   Connector& connector = parts_.connector;
   const uint32_t all = connector.allTransports();
@@ -176,7 +183,7 @@ Status Progress::sleep(const Drive& drive, int timeout_ms) {
     // Some have no descriptor before they are needed.
     for (size_t i = 0; i < transport_places_.size(); ++i)
       waiter_.replace(transport_places_[i], connector.transports()[i]->waitFd());
-    waiter_.block(std::chrono::milliseconds(timeout_ms));
+    waiter_.block(timeout);
     looked_ns_ = parts_.clock.nowNs();
     countWaits(waits, looked_ns_);
     if (parts_.timeline) parts_.timeline->slept(asleep_ns);

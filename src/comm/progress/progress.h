@@ -60,7 +60,7 @@ class Progress {
   Status overdue(const Driven& operation);
   // As Driven::poll(), shown in the timeline.
   bool poll(Driven& operation);
-  Status sleep(const Drive& drive, int timeout_ms);
+  Status sleep(const Drive& drive, std::chrono::microseconds timeout);
 
   const Parts parts_;
   Waiter waiter_;

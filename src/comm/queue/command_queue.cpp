@@ -1,17 +1,16 @@
 #include "comm/queue/command_queue.h"
 
 #include <sched.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <map>
 #include <set>
 #include <utility>
 
 #include "base/no_memory.h"
 #include "base/overloaded.h"
+#include "base/pause.h"
+#include "comm/queue/calls_beside.h"
 
 namespace horing {
 
@@ -21,102 +20,9 @@ thread_local const CommandQueue* served_queue = nullptr;
 constexpr std::chrono::milliseconds kTurnNap{1};
 }  // namespace
 
-// The queue's messages beside other operations, as the progress loop sees them.
-class CommandQueue::CallsBeside final : public MessageSource {
- public:
-  explicit CallsBeside(CommandQueue& queue)
-      : queue_(queue), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-
-  // Ok unless there is no descriptor left.
-  Status status() const {
-    return wake_.valid() ? Status()
-                         : systemError(errno, "eventfd (raise the limit of open files: ulimit -n)");
-  }
-
-  // Another thread has added an entry to the queue.
-  void notify() {
-    if (has_news_.exchange(true)) return;
-    // Cannot fail: the 64-bit counter never overflows.
-    [[maybe_unused]] const int woken = ::eventfd_write(wake_.get(), 1);
-  }
-
-  // Drives messages until none is in flight, or the thread is needed elsewhere.
-  void drive() {
-    setInside(true);
-    has_news_ = true;
-    const std::optional<Status> status = queue_.communicator_.messages().driveBeside();
-    if (status && !status->ok()) failAll(*status);
-    setInside(false);
-    if (!status) std::this_thread::sleep_for(kTurnNap);  // another thread is in a call
-  }
-
-  // Under the queue's mutex: whether the thread is in the communicator, perhaps with no entry left.
-  bool isInside() const { return is_inside_; }
-  // Called by the thread.
-  bool hasUnderWay() const { return !under_way_.empty(); }
-
-  bool mayHaveMore() override { return waits_ || has_news_.load(std::memory_order_relaxed); }
-
-  std::optional<Call> take() override {
-    const std::lock_guard lock(queue_.mutex_);
-    const auto other = queue_.nextOther();
-    wants_thread_ = other != queue_.entries_.end() && queue_.isTurnOf(*other);
-    const auto message = queue_.nextMessageWhoseTurnItIs();
-    if (message != queue_.entries_.end()) {
-      under_way_.emplace(++last_ticket_, message);
-      message->ticket = last_ticket_;
-      return Call{message->command.transfers(), message->ticket};
-    }
-    waits_ =
-        queue_.nextMessage() != queue_.entries_.end() || (other != queue_.entries_.end() && !wants_thread_);
-    pause_ = !waits_ ? Pause::kUntilRung : queue_.awaitsGpu() ? Pause::kForCopies : Pause::kBriefly;
-    if (has_news_.exchange(false)) {
-      eventfd_t ignored = 0;
-      [[maybe_unused]] const int read = ::eventfd_read(wake_.get(), &ignored);
-    }
-    return std::nullopt;
-  }
-
-  bool wantsThread() const override { return wants_thread_; }
-  Pause pause() const override { return pause_; }
-  bool isOwnThread() const override { return served_queue == &queue_; }
-  void finished(uint64_t ticket) override { end(ticket, {}); }
-  int wakeFd() const override { return wake_.get(); }
-
- private:
-  // Fails all messages in flight; if none is, the message that was about to begin.
-  void failAll(const Status& status) {
-    if (under_way_.empty()) {
-      std::unique_lock lock(queue_.mutex_);
-      const auto message = queue_.nextMessageWhoseTurnItIs();
-      lock.unlock();
-      if (message != queue_.entries_.end()) queue_.finish(message, status);
-    }
-    while (!under_way_.empty()) end(under_way_.begin()->first, status);
-  }
-
-  void end(uint64_t ticket, const Status& status) {
-    queue_.finish(under_way_.extract(ticket).mapped(), status);
-    has_news_ = true;  // the next operation on its stream may be ready
-  }
-
-  void setInside(bool is_inside) {
-    const std::lock_guard lock(queue_.mutex_);
-    is_inside_ = is_inside;
-    queue_.changed_.notify_all();
-  }
-
-  CommandQueue& queue_;
-  Fd wake_;
-  std::atomic<bool> has_news_{false};
-  bool wants_thread_ = false;
-  // An operation waits for its turn on a stream, perhaps for an operation of another communicator, which does not notify this queue.
-  bool waits_ = false;
-  Pause pause_ = Pause::kUntilRung;  // while it waits
-  bool is_inside_ = false;           // under the queue's mutex
-  uint64_t last_ticket_ = 0;
-  std::map<uint64_t, Entries::iterator> under_way_;  // by ticket
-};
+bool CommandQueue::isOwnThread() const {
+  return served_queue == this;
+}
 
 CommandQueue::CommandQueue(Communicator& communicator)
     : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {}
@@ -300,6 +206,7 @@ Status CommandQueue::startCallsBeside() {
 
 // Under mutex_.
 void CommandQueue::noteNewEntry() {
+  waits_since_ns_ = 0;
   changed_.notify_all();
   if (calls_beside_) calls_beside_->notify();
   has_message_ = calls_beside_ != nullptr;
@@ -362,8 +269,7 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
   operation.failed = failed;
   const std::lock_guard lock(mutex_);
   entries_.splice(entries_.end(), entry);
-  changed_.notify_all();
-  if (calls_beside_) calls_beside_->notify();
+  noteNewEntry();
   return failed;
 }
 
@@ -489,9 +395,7 @@ void CommandQueue::serveOther(Entries::iterator entry) {
   if (entry->staged) {
     // The error sticks to the communicator, since a CUDA stream cannot report it.
     [[maybe_unused]] const Status status = carryOutStaged(*entry);
-    const std::lock_guard lock(mutex_);
-    entries_.erase(entry);
-    changed_.notify_all();
+    erase(entry);
     return;
   }
   const Status status = carryOut(entry->command);
@@ -521,20 +425,22 @@ void CommandQueue::awaitStreams(std::unique_lock<std::mutex>& lock) {
   }
   if (!awaitsGpu()) {
     changed_.wait_for(lock, kTurnNap);
-  } else if (clock_.nowNs() - waits_since_ns_ < kGpuYieldNs) {
+    return;
+  }
+  const int64_t now_ns = clock_.nowNs();
+  if (waits_since_ns_ == 0) waits_since_ns_ = now_ns;
+  const int64_t waited_ns = now_ns - waits_since_ns_;
+  if (waited_ns < kGpuYieldNs) {
     lock.unlock();
     ::sched_yield();
     lock.lock();
   } else {
-    changed_.wait_for(lock, kGpuNap);
+    changed_.wait_for(lock, napAfter(waited_ns));
   }
 }
 
 bool CommandQueue::isLate(Entry& first) {
-  if (!first.arrival) {
-    first.arrival = Deadline::after(clock_, communicator_.timeoutMs());
-    waits_since_ns_ = clock_.nowNs();
-  }
+  if (!first.arrival) first.arrival = Deadline::after(clock_, communicator_.timeoutMs());
   return first.arrival->passed() || (first.mark && stream_was_late_);
 }
 
@@ -584,12 +490,15 @@ void CommandQueue::finish(Entries::iterator entry, const Status& status) {
   // Before the queue is seen to be empty: after drain() the streams are idle.
   Stream::DueCallbacks due;
   for (const StreamTurn& each : turns) each.stream->finish(each.turn, status, due);
-  {
-    const std::lock_guard lock(mutex_);
-    entries_.erase(entry);
-    changed_.notify_all();
-  }
+  erase(entry);
   due.call();
+}
+
+void CommandQueue::erase(Entries::iterator entry) {
+  const std::lock_guard lock(mutex_);
+  entries_.erase(entry);
+  waits_since_ns_ = 0;
+  changed_.notify_all();
 }
 
 }  // namespace horing

@@ -129,6 +129,7 @@ class CommandQueue {
   template <typename Condition>
   bool await(std::unique_lock<std::mutex>& lock, Condition condition);
   Status awaitGpuOperationsOfThread();
+  bool isOwnThread() const;
   void serve();
   void serveOther(Entries::iterator entry);
   void awaitTurnOf(const Entry& entry, std::unique_lock<std::mutex>& lock);
@@ -143,6 +144,7 @@ class CommandQueue {
   // Whether a CUDA stream may come to an entry at any moment.
   bool awaitsGpu() const;
   void finish(Entries::iterator entry, const Status& status);
+  void erase(Entries::iterator entry);
   bool hasMessagesUnderWay();
 
   Communicator& communicator_;
@@ -162,8 +164,9 @@ class CommandQueue {
   ServiceThread thread_;                       // from the first submit() on
   std::atomic<bool> has_thread_{false};        // spares run() the lock where nothing was ever submitted
   std::atomic<bool> turns_abandoned_{false};
-  bool stream_was_late_ = false;  // of a mark; used by the thread only, like the next
-  int64_t waits_since_ns_ = 0;    // for a CUDA stream
+  bool stream_was_late_ = false;  // of a mark; used by the thread only
+  int64_t waits_since_ns_ =
+      0;  // when awaitStreams() first found nothing to do since an entry came or ended; 0: it has not; under mutex_
 };
 
 }  // namespace horing

@@ -18,7 +18,8 @@ inline constexpr size_t kInPlaceBytes = 65536;
 enum class Pause : uint8_t {
   kUntilRung,  // a peer rings
   kBriefly,    // nothing rings
-  kForCopies,  // or other work of a device, of microseconds; nothing rings, and they have deadlines of their own
+  kForStream,  // nor when a stream of a device comes to an operation, soon or late
+  kForCopies,  // of a device, of microseconds; nothing rings, and they have deadlines of their own
 };
 
 // The messages with tags, puts and signals of the communicator that poll() moves; the progress loop moves the others.
