@@ -143,6 +143,53 @@ TEST_P(GpuOneSided, OperationsOfOtherStreamsAndCollectivesGoOnBesideAWait) {
   });
 }
 
+// The signals come when the ranks have been in the collective, which each calls behind its wait.
+TEST_P(GpuOneSided, GoOnBesideACollectiveThatIsCompleteOnReturn) {
+  if (ranks() == 1) GTEST_SKIP() << "needs a peer";
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int gpu = gpuOf(rank);
+    const GpuStream stream(cuda_, gpu), other(cuda_, gpu);
+    const GpuVector<float> sum(cuda_, gpu, std::vector<float>(1000, 1));
+    EXPECT_HORING(await(previous(rank), 1, comm, stream.get()));
+    EXPECT_HORING(horingAllReduce(sum.data(), sum.data(), 1000, horingFloat, horingSum, comm, nullptr));
+    EXPECT_HORING(signal(next(rank), comm, other));
+    stream.synchronize();
+    EXPECT_EQ(sum.read(), std::vector<float>(1000, static_cast<float>(ranks())));
+    meet(comm);
+  });
+}
+
+// Rank 1 joins the collective when it has the put that rank 0 has called behind it.
+TEST_P(GpuOneSided, GoOnBesideACollectiveOnAStreamOfTheLibrary) {
+  if (ranks() == 1) GTEST_SKIP() << "needs a peer";
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int gpu = gpuOf(rank);
+    HostPart part(comm, 1000);
+    const GpuStream stream(cuda_, gpu);
+    const GpuVector<int32_t> sent(cuda_, gpu, numbers(1000, rank));
+    const GpuVector<float> sum(cuda_, gpu, std::vector<float>(1000, 1));
+    horingStream_t own = nullptr;
+    EXPECT_HORING(horingStreamCreate(&own));
+    const auto add = [&] {
+      EXPECT_HORING(horingAllReduce(sum.data(), sum.data(), 1000, horingFloat, horingSum, comm, own));
+    };
+    add();  // what kernels need at first they agree on
+    EXPECT_HORING(horingStreamSynchronize(own));
+    if (rank == 0) add();
+    EXPECT_HORING(put(sent.data(), 1000, next(rank), part.window, 0, comm, stream));
+    EXPECT_HORING(await(previous(rank), 1, comm, stream.get()));
+    stream.synchronize();
+    EXPECT_TRUE(part.holdsFrom(previous(rank), 0, 1000));
+    if (rank != 0) add();
+    EXPECT_HORING(horingStreamSynchronize(own));
+    EXPECT_HORING(horingStreamDestroy(own));
+    EXPECT_EQ(sum.read(), std::vector<float>(1000, static_cast<float>(ranks() * ranks())));
+    meet(comm);
+  });
+}
+
 // The collective is called first, and its stream waits for the signal, which comes when the peer has this rank's put.
 TEST_P(GpuOneSided, ACollectiveThatIsHeldBackHoldsNoPutBack) {
   if (ranks() == 1) GTEST_SKIP() << "needs a peer";

@@ -68,7 +68,10 @@ void KernelCalls::bind(std::shared_ptr<const CudaDevice> device) {
 }
 
 GpuWaitLimit KernelCalls::waitLimit(int64_t timeout_ms) {
-  return {Deadline::after(clock_, timeout_ms), [this] { return communicator_.asyncError(); }};
+  return {Deadline::after(clock_, timeout_ms), [this] {
+            communicator_.messages().serveBeside();
+            return communicator_.asyncError();
+          }};
 }
 
 Status KernelCalls::agreeAtOnce() {

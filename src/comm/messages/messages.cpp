@@ -43,6 +43,12 @@ Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> 
   return status.ok() ? status : guard.fail(status);
 }
 
+void Messages::serveBeside() {
+  if (!parts_.progress.isThreadOfMessages()) return;
+  const ExclusiveUse exclusive = parts_.guard.enter();
+  if (exclusive.owns() && parts_.guard.mayBegin().ok()) parts_.progress.driveForOthers();
+}
+
 std::optional<Status> Messages::driveBeside() {
   Guard& guard = parts_.guard;
   const ExclusiveUse exclusive = guard.enter();

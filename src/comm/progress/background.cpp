@@ -11,12 +11,11 @@ bool Background::poll(Covers by_operation) {
 }
 
 ExchangeBeside* Background::exchange() {
-  // acquire: pairs with the release in setSource().
-  MessageSource* const source = source_.load(std::memory_order_acquire);
-  if (!source || !source->isOwnThread()) return nullptr;
+  if (!isThreadOfMessages()) return nullptr;
   if (!exchange_) {
-    waiter_.watch(source->wakeFd());
-    exchange_ = std::make_unique<ExchangeBeside>(parts_, *source);
+    MessageSource& source = *source_.load(std::memory_order_relaxed);
+    waiter_.watch(source.wakeFd());
+    exchange_ = std::make_unique<ExchangeBeside>(parts_, source);
   }
   return exchange_.get();
 }

@@ -25,6 +25,12 @@ class Background {
   bool mayHaveAny() const {
     return source_.load(std::memory_order_relaxed) != nullptr || parts_.messages.listens();
   }
+  // Whether this thread drives the source's calls. Any thread.
+  bool isThreadOfMessages() const {
+    // acquire: pairs with the release in setSource().
+    const MessageSource* const source = source_.load(std::memory_order_acquire);
+    return source && source->isOwnThread();
+  }
   // Moves the messages that the operation does not move itself. True if there was any progress.
   bool poll(Covers by_operation);
   // The error of these messages.

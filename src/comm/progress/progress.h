@@ -42,6 +42,8 @@ class Progress {
   void setMessages(MessageSource& source) { background_.setSource(source); }
   // As Guard::news().
   Status lookAround();
+  // Whether this is the thread that drives messages beside operations.
+  bool isThreadOfMessages() const { return background_.isThreadOfMessages(); }
   // Between calls no thread drives the transports, so lost messages are not sent again and broken connections are not
   // re-established, nor are puts taken. A rank that is asked because other ranks wait does that here, for about 1 ms at most. True: puts
   // were arriving.

@@ -131,7 +131,7 @@ Status CommandQueue::carryOutOnHost(const Command& command) {
 
 Status CommandQueue::run(Command& command) {
   if (!hasThread()) return carryOut(command);
-  if (!command.on_gpu && (goesBeside(command) || hasMessagesUnderWay())) {
+  if (goesBeside(command) || hasMessagesUnderWay()) {
     // Does not wait for messages beside: they may wait for the caller's next call.
     Stream stream;
     Stream* const streams[] = {&stream};
