@@ -417,10 +417,11 @@ class GpuOneSidedTrouble : public GpuKernelTrouble {
  protected:
   void SetUp() override {
     GpuKernelTrouble::SetUp();
-    makeWindows();
+    makeWindows(makeCommunicators(2, Meeting::kInitRank));
   }
-  void makeWindows() {
-    comms_ = makeCommunicators(2, Meeting::kInitRank);
+  void makeWindows(std::vector<horingComm_t> comms) {
+    for (const horingComm_t each : comms_) EXPECT_HORING(horingCommAbort(each));
+    comms_ = std::move(comms);
     onEveryRank(2, [&](int rank) {
       ASSERT_HORING(horingCommWindowRegister(comm(rank), values_[rank], sizeof values_[rank], &windows_[rank],
                                              HORING_WIN_DEFAULT));
@@ -496,6 +497,46 @@ TEST_F(GpuOneSidedTrouble, OfARankThatLeavesEndsAWait) {
   EXPECT_TRUE(says(0, asyncError(0), "rank 1"));
 }
 
+// The thread that moves messages also waits for GPUs: what ends messages ends that, too.
+TEST_F(GpuOneSidedTrouble, OfAnArrivingPutIsNamedWhileAKernelWaits) {
+  makeWindows(makeThreads(cuda_, 2));
+  ASSERT_HORING(horingCommSetTimeout(comm(0), 10'000));
+  onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
+  const GpuStream stream(cuda_, 0), of_peer(cuda_, 1);
+  EXPECT_HORING(signal(0, comm(0), stream));
+  EXPECT_HORING(await(0, 1, comm(0), stream.get()));
+  stream.synchronize();
+  EXPECT_HORING(horingCommWindowDeregister(comm(0), windows_[0]));
+  horingStream_t own = nullptr;
+  EXPECT_HORING(horingStreamCreate(&own));
+  EXPECT_HORING(add(0, on(0).data(), own));
+  EXPECT_HORING(putInto(1, data_.data(), of_peer));
+  EXPECT_EQ(horingStreamSynchronize(own), horingInvalidUsage);
+  EXPECT_HORING(horingStreamDestroy(own));
+  EXPECT_TRUE(says(0, horingInvalidUsage, "rank 0 does not take a put of rank 1"));
+  EXPECT_EQ(heardError(1), horingRemoteError);
+}
+TEST_F(GpuOneSidedTrouble, OfAWaitIsNamedAtItsDeadlineWhileACallWaitsForAGpu) {
+  for (const char* const path : {"auto", "staged"}) {
+    const Setting gpu_path("HORING_GPU_PATH", path);
+    makeWindows(makeThreads(cuda_, 2));
+    onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
+    const GpuStream stream(cuda_, 0), legacy = GpuStream::ofDefault(cuda_);
+    ASSERT_HORING(horingCommSetTimeout(comm(0), 1000));
+    EXPECT_HORING(await(1, 1, comm(0), stream.get()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // it has begun
+    ASSERT_HORING(horingCommSetTimeout(comm(0), 20'000));
+    const CurrentGpu current(cuda_, 0);
+    std::atomic<bool> gate{false};
+    legacy.waitFor(gate);
+    EXPECT_TRUE(refuses(add(0, on(0).data(), nullptr), horingTimeout, "waits for a message from rank 1"))
+        << path;
+    gate = true;
+    legacy.synchronize();
+    stream.synchronize();
+  }
+}
+
 // At each call of the driver of a put from memory of a GPU.
 TEST_F(GpuOneSidedTrouble, OfTheDriverFreesTheStreamAndReachesThePeer) {
   for (const auto& [function, successes] : {std::pair("cuStreamWriteValue32", 0),
@@ -503,8 +544,7 @@ TEST_F(GpuOneSidedTrouble, OfTheDriverFreesTheStreamAndReachesThePeer) {
                                             {"cuStreamWaitValue32", 0},
                                             {"cuMemcpyAsync", 0},
                                             {"cuMemHostAlloc", 0}}) {
-    for (const horingComm_t each : comms_) EXPECT_HORING(horingCommAbort(each));
-    makeWindows();
+    makeWindows(makeCommunicators(2, Meeting::kInitRank));
     const GpuStream stream(cuda_, 0);
     const GpuVector<int32_t> on_gpu(cuda_, 0, data_);
     EXPECT_HORING(signal(0, comm(0), stream)) << "what is made once";

@@ -68,8 +68,8 @@ void KernelCalls::bind(std::shared_ptr<const CudaDevice> device) {
 }
 
 GpuWaitLimit KernelCalls::waitLimit(int64_t timeout_ms) {
-  return {Deadline::after(clock_, timeout_ms), [this] {
-            communicator_.messages().serveBeside();
+  return {Deadline::after(clock_, timeout_ms), [this]() -> Status {
+            HORING_TRY(communicator_.messages().serveBeside());
             return communicator_.asyncError();
           }};
 }

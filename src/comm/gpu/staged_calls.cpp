@@ -296,8 +296,8 @@ Status StagedCalls::runOnHost(const HostPart& part, const Run& run) const {
 
 Status StagedCalls::awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const {
   const SteadyClock clock;
-  const auto news = [&] {
-    communicator_.messages().serveBeside();
+  const auto news = [&]() -> Status {
+    HORING_TRY(communicator_.messages().serveBeside());
     return aborted.load(std::memory_order_relaxed)
                ? makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", place_.rank)
                : Status();

@@ -43,18 +43,21 @@ Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> 
   return status.ok() ? status : guard.fail(status);
 }
 
-void Messages::serveBeside() {
-  if (!parts_.progress.isThreadOfMessages()) return;
-  const ExclusiveUse exclusive = parts_.guard.enter();
-  if (exclusive.owns() && parts_.guard.mayBegin().ok()) parts_.progress.driveForOthers();
+std::optional<Status> Messages::driveBeside() {
+  return withMessagesBeside(&Progress::driveBeside);
 }
 
-std::optional<Status> Messages::driveBeside() {
+Status Messages::serveBeside() {
+  if (!parts_.progress.isThreadOfMessages()) return {};
+  return withMessagesBeside(&Progress::serveBeside).value_or(Status());
+}
+
+std::optional<Status> Messages::withMessagesBeside(Status (Progress::*drive)()) {
   Guard& guard = parts_.guard;
   const ExclusiveUse exclusive = guard.enter();
   if (!exclusive.owns()) return std::nullopt;
   const Status may = guard.mayBegin();
-  const Status status = may.ok() ? withoutExceptions([&] { return parts_.progress.driveBeside(); }) : may;
+  const Status status = may.ok() ? withoutExceptions([&] { return (parts_.progress.*drive)(); }) : may;
   if (status.ok()) return Status();
   parts_.reach.takeBackAll();
   return may.ok() ? guard.fail(status) : status;

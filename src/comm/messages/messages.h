@@ -26,11 +26,12 @@ class Messages {
   // Drives messages beside operations alone, until none is in flight or the source wants the thread back. After an error, which sticks, all
   // unfinished messages have failed. Returns nothing if another thread is in the communicator.
   std::optional<Status> driveBeside();
-  // For a thread that waits for a GPU, outside of the communicator: if it is the one that drives messages beside operations, moves them for
-  // about 1 ms at most. What fails ends the next call.
-  void serveBeside();
+  // For a thread that waits for a GPU, outside of the communicator: if it is the one that drives messages beside operations, makes the progress
+  // that is possible now. Errors stick, those of deadlines included.
+  Status serveBeside();
 
  private:
+  std::optional<Status> withMessagesBeside(Status (Progress::*drive)());
   Status exchangeOver(PairMessages& messages, std::span<const Transfer> transfers, int64_t timeout_ms);
 
   const MessageParts parts_;

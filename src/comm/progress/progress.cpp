@@ -120,17 +120,21 @@ Status Progress::checkOnIt(const Drive& drive, int64_t now_ns) {
     parts_.guard.watchdog().look(operation.sequence(), waiter_.idleNs(now_ns),
                                  [&] { return background_.obstacle(); });
   }
-  if (ExchangeBeside* const messages = background_.exchange(); messages && messages->deadline().passed()) {
-    CallLog& calls = parts_.guard.calls();
-    calls.beginExchange();
-    const Status verdict = overdue(*messages);
-    calls.endExchange();
-    return verdict;
-  }
+  HORING_TRY(checkOnMessages());
   if (!drive.deadline.passed()) return {};
   // Copies have deadlines of their own.
   const bool awaits_copies = operation.pause() == Pause::kForCopies && operation.obstacle().isNobody();
   return awaits_copies ? Status() : overdue(operation);
+}
+
+Status Progress::checkOnMessages() {
+  ExchangeBeside* const messages = background_.exchange();
+  if (!messages || !messages->deadline().passed()) return {};
+  CallLog& calls = parts_.guard.calls();
+  calls.beginExchange();
+  const Status verdict = overdue(*messages);
+  calls.endExchange();
+  return verdict;
 }
 
 // Messages lost with a connection are sent again once it is re-established. Until then they do not count as never sent, and the
@@ -163,6 +167,14 @@ Status Progress::driveBeside() {
   Status driven = drive({.operation = *messages, .deadline = Deadline::after(parts_.clock, kNeverMs)});
   calls.endExchange();
   return driven;
+}
+
+// No bells: it comes again before long.
+Status Progress::serveBeside() {
+  background_.poll(Covers::kNone);
+  HORING_TRY(background_.status());
+  HORING_TRY(parts_.connector.progress(background_.transports()));
+  return checkOnMessages();
 }
 
 // Blocks until a peer rings, unless something happened while peers were asked to ring. All transports take part, including unused

@@ -42,6 +42,8 @@ class Progress {
   void setMessages(MessageSource& source) { background_.setSource(source); }
   // As Guard::news().
   Status lookAround();
+  // One round of the same, for that thread while it waits for a device. Ends them as drive() does.
+  Status serveBeside();
   // Whether this is the thread that drives messages beside operations.
   bool isThreadOfMessages() const { return background_.isThreadOfMessages(); }
   // Between calls no thread drives the transports, so lost messages are not sent again and broken connections are not
@@ -56,6 +58,7 @@ class Progress {
 
  private:
   Status checkOnIt(const Drive& drive, int64_t now_ns);
+  Status checkOnMessages();
   PeerWaits waitsOf(const Driven& operation) const;
   void countWaits(const PeerWaits& waits, int64_t now_ns);
   Obstacle obstacleOf(const Driven& operation, int64_t now_ns);
