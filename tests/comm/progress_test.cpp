@@ -162,5 +162,15 @@ TEST_F(ProgressAfterAFailure, StillTakesWhatComesBetweenCalls) {
   EXPECT_GT(source.asked, 1) << "what arrives in one round is taken in the next, too";
 }
 
+TEST_F(ProgressAfterAFailure, AsksNoSourceThatIsDropped) {
+  auto source = std::make_unique<CountingSource>();
+  progress_.setMessages(*source);
+  EXPECT_FALSE(progress_.driveForOthers());
+  progress_.dropMessages();
+  const int asked = source->asked;
+  EXPECT_FALSE(progress_.driveForOthers());
+  EXPECT_EQ(source->asked, asked);
+}
+
 }  // namespace
 }  // namespace horing

@@ -1,5 +1,7 @@
 #include "comm/messages/messages.h"
 
+#include <sched.h>
+
 #include <vector>
 
 #include "base/no_memory.h"
@@ -41,6 +43,14 @@ Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> 
   }
   guard.calls().endExchange();
   return status.ok() ? status : guard.fail(status);
+}
+
+// Another thread may be inside for a moment: for progress between calls, or to announce an error.
+void Messages::dropSource() {
+  for (;; ::sched_yield()) {
+    const ExclusiveUse exclusive = parts_.guard.enter();
+    if (exclusive.owns()) return parts_.progress.dropMessages();
+  }
 }
 
 std::optional<Status> Messages::driveBeside() {

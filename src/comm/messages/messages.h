@@ -21,8 +21,10 @@ class Messages {
   Status exchangeForMeasurement(std::span<const Transfer> transfers, int64_t timeout_ms) {
     return exchangeOver(parts_.measurement, transfers, timeout_ms);
   }
-  // Any thread, once: sets the source of messages that progress beside operations. `source` must outlive the operations.
+  // Any thread, once: sets the source of messages that progress beside operations.
   void setSource(MessageSource& source) { parts_.progress.setMessages(source); }
+  // Before the source goes, when none of its messages is left: no thread asks it from here on, nor between calls.
+  void dropSource();
   // Drives messages beside operations alone, until none is in flight or the source wants the thread back. After an error, which sticks, all
   // unfinished messages have failed. Returns nothing if another thread is in the communicator.
   std::optional<Status> driveBeside();

@@ -14,10 +14,17 @@ ExchangeBeside* Background::exchange() {
   if (!isThreadOfMessages()) return nullptr;
   if (!exchange_) {
     MessageSource& source = *source_.load(std::memory_order_relaxed);
-    waiter_.watch(source.wakeFd());
+    wake_place_ = waiter_.watch(source.wakeFd());
     exchange_ = std::make_unique<ExchangeBeside>(parts_, source);
   }
   return exchange_.get();
+}
+
+void Background::dropSource() {
+  source_.store(nullptr, std::memory_order_relaxed);
+  if (!exchange_) return;
+  waiter_.replace(wake_place_, -1);
+  exchange_.reset();
 }
 
 bool Background::waitsForRoom() const {

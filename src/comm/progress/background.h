@@ -1,6 +1,7 @@
 #pragma once
 // The messages that progress beside the operation that a rank drives: messages with tags, and what other ranks put and signal.
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -19,8 +20,10 @@ class Background {
   // All must outlive it. The waiter then also wakes for the source.
   Background(const ExchangeBeside::Parts& parts, Waiter& waiter) : parts_(parts), waiter_(waiter) {}
 
-  // Any thread, once. The source must outlive the operations.
+  // Any thread, once.
   void setSource(MessageSource& source) { source_.store(&source, std::memory_order_release); }
+  // Before the source goes, which has no call left.
+  void dropSource();
   // Whether poll() may have something to move. Costs next to nothing.
   bool mayHaveAny() const {
     return source_.load(std::memory_order_relaxed) != nullptr || parts_.messages.listens();
@@ -58,6 +61,7 @@ class Background {
   Waiter& waiter_;
   std::atomic<MessageSource*> source_{nullptr};
   std::unique_ptr<ExchangeBeside> exchange_;  // null before the source's thread first drives
+  size_t wake_place_ = 0;                     // in the waiter; with exchange_
 };
 
 }  // namespace horing

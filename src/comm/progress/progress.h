@@ -38,8 +38,10 @@ class Progress {
   Status drive(const Drive& drive);
   // Drives messages beside operations alone, until none is under way or their source wants the thread back.
   Status driveBeside();
-  // Any thread, once: sets the source of messages that progress beside operations. It must outlive these.
+  // Any thread, once: sets the source of messages that progress beside operations.
   void setMessages(MessageSource& source) { background_.setSource(source); }
+  // Before it goes, when no message of it is left.
+  void dropMessages() { background_.dropSource(); }
   // As Guard::news().
   Status lookAround();
   // One round of the same, for that thread while it waits for a device. Ends them as drive() does.

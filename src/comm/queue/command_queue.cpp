@@ -38,6 +38,8 @@ CommandQueue::~CommandQueue() {
     stop_ = true;
     changed_.notify_all();
   });
+  // The communicator goes on between calls, while what follows may wait for a GPU.
+  if (calls_beside_ && !membership_.isForkedChild()) communicator_.messages().dropSource();
 }
 
 Status CommandQueue::agreeAtOnce() {
