@@ -146,7 +146,7 @@ Status CommandQueue::run(Command& command) {
 
 bool CommandQueue::hasMessagesUnderWay() {
   const std::lock_guard lock(mutex_);
-  return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.isMessage(); });
+  return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.is_message; });
 }
 
 Status CommandQueue::startThread() {
@@ -188,8 +188,10 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
     lock.unlock();
     return command.taken == Taken::kSome ? communicator_.breakOff(started) : started;
   }
-  if (goesBeside(command)) HORING_TRY(startCallsBeside());
-  entries_.push_back({std::move(command), std::move(turns), {}});
+  const bool is_message = goesBeside(command);
+  if (is_message) HORING_TRY(startCallsBeside());
+  entries_.push_back(
+      {.command = std::move(command), .turns = std::move(turns), .staged = {}, .is_message = is_message});
   // Last: if memory ran out after taking a turn, the turn would block the stream for ever.
   Stream::enter(entries_.back().turns);
   noteNewEntry();
@@ -289,6 +291,7 @@ Result<StreamMark> CommandQueue::enqueueOneSided(const Command& command, CudaStr
     std::list<Entry> entry(1);
     entry.front().cuda_streams = {stream};
     entry.front().command = std::move(part.command);
+    entry.front().is_message = true;
     entry.front().mark = part.mark;
     const std::lock_guard lock(mutex_);
     entries_.splice(entries_.end(), entry);
@@ -459,18 +462,17 @@ bool CommandQueue::awaitsGpu() const {
 // Under mutex_.
 CommandQueue::Entries::iterator CommandQueue::nextMessage() {
   return std::find_if(entries_.begin(), entries_.end(),
-                      [](const Entry& entry) { return entry.ticket == 0 && entry.isMessage(); });
+                      [](const Entry& entry) { return entry.ticket == 0 && entry.is_message; });
 }
 
 CommandQueue::Entries::iterator CommandQueue::nextMessageWhoseTurnItIs() {
   return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.ticket == 0 && entry.isMessage() && isTurnOf(entry);
+    return entry.ticket == 0 && entry.is_message && isTurnOf(entry);
   });
 }
 
 CommandQueue::Entries::iterator CommandQueue::nextOther() {
-  return std::find_if(entries_.begin(), entries_.end(),
-                      [](const Entry& entry) { return !entry.isMessage(); });
+  return std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.is_message; });
 }
 
 bool CommandQueue::isTurnOf(const Entry& entry) const {

@@ -107,10 +107,8 @@ class CommandQueue {
     std::vector<CudaStream> cuda_streams{};
     // For CUDA streams, once no other entry is before this one: until when they have to have come there.
     std::optional<Deadline> arrival{};
-    uint64_t ticket = 0;  // of messages beside, in flight
-
-    // Whether it has only messages that progress beside other operations.
-    bool isMessage() const { return !staged && goesBeside(command); }
+    bool is_message = false;  // goesBeside(command), which its thread may be changing
+    uint64_t ticket = 0;      // of messages beside, in flight
   };
   using Entries = std::list<Entry>;
   class CallsBeside;
