@@ -682,6 +682,28 @@ TEST_F(GpuOneSidedTrouble, OfStreamsOfThreadsComesOnlyWithinAThread) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+// The system gives the ID of a thread that has ended to the next.
+TEST_F(GpuOneSidedTrouble, OfStreamsOfThreadsComesNotWithAThreadThatHasEnded) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  void* const of_thread = reinterpret_cast<void*>(2);
+  std::vector<std::thread::id> ids;
+  const auto onThread = [&](const auto& call) {
+    std::thread thread([&] {
+      const CurrentGpu current(cuda_, 0);
+      call();
+    });
+    ids.push_back(thread.get_id());
+    thread.join();
+  };
+  onThread([&] { EXPECT_HORING(await(1, 1, comms[0], of_thread)); });
+  onThread([&] {
+    EXPECT_HORING(horingSignal(0, 0, 0, 0, comms[1], of_thread));
+    GpuStream::ofThread(cuda_).synchronize();
+  });
+  EXPECT_EQ(ids[0], ids[1]) << "else the test shows nothing";
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
 // Where a driver that pins memory waits for streams, and the stream for the operation, neither would end.
 TEST_F(GpuOneSidedTrouble, OfADriverThatPinsNoMemoryWhileStreamsWaitIsAvoided) {
   const GpuStream summing(cuda_, 0), stream(cuda_, 0), of_peer(cuda_, 1);

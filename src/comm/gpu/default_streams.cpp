@@ -1,6 +1,7 @@
 #include "comm/gpu/default_streams.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 namespace horing {
@@ -14,6 +15,13 @@ struct RanksOfProcess {
 RanksOfProcess& ranksOfProcess() {
   static auto* const all = new RanksOfProcess;  // never destroyed: communicators may end during exit
   return *all;
+}
+
+// Of this thread alone: the system gives the ID of a thread that has ended to another, which has another stream.
+uint64_t thisThread() {
+  static std::atomic<uint64_t> last{0};
+  thread_local const uint64_t own = ++last;
+  return own;
 }
 
 }  // namespace
@@ -46,11 +54,11 @@ const char* DefaultStreams::nameOf(Kind kind) {
 }
 
 Status DefaultStreams::enter(const CudaDevice& device, CudaStream stream, bool waits) {
-  Use use{Kind::kBlocking, {}, waits};
+  Use use{Kind::kBlocking, 0, waits};
   if (!stream || stream == kStreamLegacy) {
     use.kind = Kind::kDefault;
   } else if (stream == kStreamPerThread) {
-    use = {Kind::kOfThread, std::this_thread::get_id(), waits};
+    use = {Kind::kOfThread, thisThread(), waits};
   } else {
     HORING_ASSIGN(const bool is_alone, device.isNonBlocking(stream));
     if (is_alone) return {};

@@ -2,7 +2,7 @@
 // Which ranks of this process use streams of CUDA that hold each other back, for operations in which a stream waits for another rank. The
 // default stream of a GPU is one for all threads; it and every other stream of the GPU that is not made with cudaStreamNonBlocking wait for
 // each other. So where ranks share a GPU, one whose wait for a signal holds back another's stream may wait for a signal that is there.
-#include <thread>
+#include <cstdint>
 #include <vector>
 
 #include "base/status.h"
@@ -27,7 +27,7 @@ class DefaultStreams {
   enum class Kind { kBlocking, kOfThread, kDefault };
   struct Use {
     Kind kind;
-    std::thread::id thread;  // of a stream kOfThread
+    uint64_t thread;  // of a stream kOfThread
     bool waits;
     bool operator==(const Use&) const = default;
   };

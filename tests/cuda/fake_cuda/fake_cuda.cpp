@@ -38,6 +38,7 @@ using horing::fake::IpcHandle;
 using horing::fake::Kernels;
 using horing::fake::Range;
 using horing::fake::Stream;
+using horing::fake::thisThread;
 
 constexpr int kDevices = 4;
 constexpr int kProcessors = 8, kBlocksOfProcessor = 2;
@@ -56,7 +57,7 @@ struct Driver {
   Context others[kDevices] = {{0}, {1}, {2}, {3}};
   Context green[kDevices] = {{0, &contexts[0]}, {1, &contexts[1]}, {2, &contexts[2]}, {3, &contexts[3]}};
   std::unique_ptr<Stream> default_streams[kDevices];
-  std::map<std::pair<std::thread::id, int>, std::unique_ptr<Stream>> thread_streams;  // of a device each
+  std::map<std::pair<int, int>, std::unique_ptr<Stream>> thread_streams;  // by thread and device
   std::map<uintptr_t, Range> ranges;
   std::map<uintptr_t, size_t> host_memory;  // pinned
   const Kernels* kernels = nullptr;
@@ -142,9 +143,8 @@ Stream* streamOf(void* stream) {
   if (current.empty()) return nullptr;
   const std::lock_guard lock(driver.mutex);
   const int device = current.back()->device;
-  auto& own = reinterpret_cast<uintptr_t>(stream) == 2
-                  ? driver.thread_streams[{std::this_thread::get_id(), device}]
-                  : driver.default_streams[device];
+  auto& own = reinterpret_cast<uintptr_t>(stream) == 2 ? driver.thread_streams[{thisThread(), device}]
+                                                       : driver.default_streams[device];
   if (!own) own.reset(new Stream{current.back(), {}});
   return own.get();
 }

@@ -1,5 +1,6 @@
 #pragma once
 // Streams and events of the fake driver: each stream is a thread that does one thing after the other.
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -10,6 +11,13 @@
 #include <thread>
 
 namespace horing::fake {
+
+// The calling thread, which has its own streams, also where it has the ID of one that has ended.
+inline int thisThread() {
+  static std::atomic<int> last = 0;
+  thread_local const int own = ++last;
+  return own;
+}
 
 // Runs work in order, on a thread. Any thread may add.
 class Queue {
