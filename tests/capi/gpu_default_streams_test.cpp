@@ -1,0 +1,115 @@
+// Which streams of a GPU the ranks of a process may use for waits, where they share it: those that hold each other back are refused.
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "fake_cuda/fake_gpu.h"
+#include "gpu_one_sided.h"
+
+namespace {
+
+using horing::test::CurrentGpu;
+using horing::test::GpuStream;
+using horing::test::GpuVector;
+
+using GpuDefaultStreams = GpuKernelTrouble;
+
+// A default stream is one for all ranks on its GPU, and those that are not made with cudaStreamNonBlocking and it hold each other back.
+TEST_F(GpuDefaultStreams, AreRefusedWhereRanksShareAGpuAndOneWaits) {
+  const std::vector<horingComm_t> comms = makeCommunicators(3, Meeting::kInitRank);
+  const GpuStream legacy = GpuStream::ofDefault(cuda_), other(cuda_, 0),
+                  blocking(cuda_, 0, GpuStream::kBlocking);
+  void* const of_cuda = reinterpret_cast<void*>(1);
+  void* const of_thread = reinterpret_cast<void*>(2);
+  const auto signalOn = [&](void* stream, int from) {
+    return horingSignal(0, 0, 0, 0, comms[static_cast<size_t>(from)], stream);
+  };
+  {
+    const CurrentGpu current(cuda_, 1);
+    EXPECT_HORING(await(1, 1, comms[1], of_cuda)) << "alone on GPU 1";
+    EXPECT_HORING(horingSignal(1, 0, 0, 0, comms[1], nullptr));
+    legacy.synchronize();
+  }
+  const CurrentGpu current(cuda_, 0);
+  EXPECT_HORING(await(2, 3, comms[0], of_cuda));
+  EXPECT_FALSE(legacy.idle()) << "it does not block";
+  const char* const why =
+      "rank 0 of this process is on GPU 0, too, and has waited for a signal on the default stream";
+  EXPECT_TRUE(refuses(signalOn(of_cuda, 2), horingInvalidUsage, why));
+  EXPECT_TRUE(refuses(signalOn(of_thread, 2), horingInvalidUsage, why));
+  EXPECT_TRUE(refuses(signalOn(blocking.get(), 2), horingInvalidUsage, why));
+  EXPECT_TRUE(refuses(await(0, 1, comms[2], blocking.get()), horingInvalidUsage, "cudaStreamNonBlocking"));
+  // These do not, and one that is complete on return has none.
+  EXPECT_HORING(signalOn(other.get(), 2));
+  EXPECT_HORING(signalOn(other.get(), 2));
+  EXPECT_HORING(signalOn(nullptr, 2));
+  legacy.synchronize();
+  EXPECT_HORING(await(0, 1, comms[2], other.get()));
+  EXPECT_HORING(horingSignal(2, 0, 0, 0, comms[0], of_cuda));
+  other.synchronize();
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// Puts and signals end whatever other streams do.
+TEST_F(GpuDefaultStreams, AreRefusedOnlyWithAWait) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  const GpuStream legacy = GpuStream::ofDefault(cuda_), blocking(cuda_, 0, GpuStream::kBlocking);
+  void* const of_cuda = reinterpret_cast<void*>(1);
+  void* const of_thread = reinterpret_cast<void*>(2);
+  const CurrentGpu current(cuda_, 0);
+  EXPECT_HORING(horingSignal(1, 0, 0, 0, comms[0], of_cuda));
+  EXPECT_HORING(horingSignal(0, 0, 0, 0, comms[1], blocking.get()));
+  EXPECT_HORING(horingSignal(0, 0, 0, 0, comms[1], of_cuda));
+  EXPECT_TRUE(refuses(await(1, 2, comms[0], of_cuda), horingInvalidUsage,
+                      "has put or signalled on a stream made without cudaStreamNonBlocking"));
+  EXPECT_TRUE(
+      refuses(await(0, 1, comms[1], of_thread), horingInvalidUsage, "has put or signalled on the default"));
+  EXPECT_HORING(await(1, 2, comms[0], nullptr));
+  EXPECT_HORING(await(0, 1, comms[1], nullptr));
+  legacy.synchronize();
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// Each thread has one of its own.
+TEST_F(GpuDefaultStreams, OfThreadsAreRefusedOnlyWithinAThread) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  void* const of_thread = reinterpret_cast<void*>(2);
+  {
+    const CurrentGpu current(cuda_, 0);
+    EXPECT_HORING(await(1, 1, comms[0], of_thread));
+    EXPECT_TRUE(
+        refuses(horingSignal(0, 0, 0, 0, comms[1], of_thread), horingInvalidUsage, "cudaStreamPerThread"));
+  }
+  std::thread([&] {
+    const CurrentGpu current(cuda_, 0);
+    EXPECT_HORING(horingSignal(0, 0, 0, 0, comms[1], of_thread));
+    GpuStream::ofThread(cuda_).synchronize();
+  }).join();
+  const CurrentGpu current(cuda_, 0);
+  GpuStream::ofThread(cuda_).synchronize();
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// The system gives the ID of a thread that has ended to the next.
+TEST_F(GpuDefaultStreams, OfThreadsAreNotThoseOfThreadsThatHaveEnded) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  void* const of_thread = reinterpret_cast<void*>(2);
+  std::vector<std::thread::id> ids;
+  const auto onThread = [&](const auto& call) {
+    std::thread thread([&] {
+      const CurrentGpu current(cuda_, 0);
+      call();
+    });
+    ids.push_back(thread.get_id());
+    thread.join();
+  };
+  onThread([&] { EXPECT_HORING(await(1, 1, comms[0], of_thread)); });
+  onThread([&] {
+    EXPECT_HORING(horingSignal(0, 0, 0, 0, comms[1], of_thread));
+    GpuStream::ofThread(cuda_).synchronize();
+  });
+  EXPECT_EQ(ids[0], ids[1]) << "else the test shows nothing";
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+}  // namespace
