@@ -106,7 +106,7 @@ Status placeOneSided(horingComm_t comm, Command& command, horingStream_t stream,
   if (!gpu) return {};
   HORING_TRY(comm->queue->bind(gpu));
   command.on_gpu = true;
-  return comm->queue->checkOneSided(command, stream);
+  return comm->queue->checkOneSided(stream);
 }
 
 // Marks a command whose buffers are on a GPU, and binds the communicator to the GPU.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/no_memory.h"
 #include "capi/streams.h"
 
 namespace horing {
@@ -151,6 +152,28 @@ Result<bool> OneSidedOnCuda::comesLate(size_t at, const Pending& call, const std
   come_late_.insert(call.comm);
   if (is_before) return outOfPlace("a collective");
   return true;
+}
+
+Status OneSidedOnCuda::enterStreams() const {
+  std::map<CommandQueue*, size_t> entered_before;
+  const auto enter = [&](const Pending& call, CudaStream stream, bool waits) -> Status {
+    CommandQueue* const queue = call.comm->queue.get();
+    entered_before.try_emplace(queue, queue->streamsEntered());
+    return queue->enterStream(stream, waits);
+  };
+  const Status entered = withoutExceptions([&]() -> Status {
+    // What follows a wait of its communicator waits, too, whatever the streams of both.
+    std::set<horingComm_t> wait;
+    for (const std::vector<Pending>* const part : {&early_, &late_})
+      for (const Pending& call : *part) {
+        if (waitsForSignals(call.command)) wait.insert(call.comm);
+        HORING_TRY(enter(call, call.streams.front(), wait.contains(call.comm)));
+      }
+    return {};
+  });
+  if (!entered.ok())
+    for (const auto& [queue, before] : entered_before) queue->takeBackStreams(before);
+  return entered;
 }
 
 Status OneSidedOnCuda::enqueue(const std::vector<Pending>& calls) {

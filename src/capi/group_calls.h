@@ -43,6 +43,8 @@ class OneSidedOnCuda {
  public:
   // Takes them out of the calls of a group. kInvalidUsage: they cannot all be in their places.
   Status takeFrom(std::vector<Pending>& calls);
+  // Before any call of the group is enqueued: enters their streams. kInvalidUsage: one of them cannot serve its rank; then none is entered.
+  Status enterStreams() const;
   // Before the other calls, and behind them.
   Status enqueueEarly() { return enqueue(early_); }
   Status enqueueLate() { return enqueue(late_); }

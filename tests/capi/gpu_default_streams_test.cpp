@@ -61,12 +61,39 @@ TEST_F(GpuDefaultStreams, AreRefusedOnlyWithAWait) {
   EXPECT_HORING(horingSignal(0, 0, 0, 0, comms[1], blocking.get()));
   EXPECT_HORING(horingSignal(0, 0, 0, 0, comms[1], of_cuda));
   EXPECT_TRUE(refuses(await(1, 2, comms[0], of_cuda), horingInvalidUsage,
-                      "has put or signalled on a stream made without cudaStreamNonBlocking"));
-  EXPECT_TRUE(
-      refuses(await(0, 1, comms[1], of_thread), horingInvalidUsage, "has put or signalled on the default"));
+                      "has used a stream made without cudaStreamNonBlocking"));
+  EXPECT_TRUE(refuses(await(0, 1, comms[1], of_thread), horingInvalidUsage, "has used the default"));
   EXPECT_HORING(await(1, 2, comms[0], nullptr));
   EXPECT_HORING(await(0, 1, comms[1], nullptr));
   legacy.synchronize();
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// Nothing of it is enqueued or counts. A put that comes behind a wait waits, too, but not one behind a put.
+TEST_F(GpuDefaultStreams, RefuseAGroupAsAWhole) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  const GpuStream legacy = GpuStream::ofDefault(cuda_), alone(cuda_, 0),
+                  blocking(cuda_, 0, GpuStream::kBlocking);
+  void* const of_cuda = reinterpret_cast<void*>(1);
+  const CurrentGpu current(cuda_, 0);
+  const auto signalFrom = [&](int rank, void* stream) {
+    return horingSignal(1 - rank, 0, 0, 0, comms[static_cast<size_t>(rank)], stream);
+  };
+  EXPECT_HORING(signalFrom(1, of_cuda));
+  EXPECT_HORING(horingGroupStart());
+  EXPECT_HORING(await(1, 3, comms[0], alone.get()));
+  EXPECT_HORING(await(1, 1, comms[0], blocking.get()));
+  EXPECT_HORING(signalFrom(0, of_cuda));
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "comes behind a wait of its group"));
+  EXPECT_TRUE(alone.idle());
+  EXPECT_HORING(signalFrom(1, blocking.get()));
+  EXPECT_HORING(horingGroupStart());
+  EXPECT_HORING(signalFrom(0, alone.get()));
+  EXPECT_HORING(signalFrom(0, of_cuda));
+  EXPECT_HORING(horingGroupEnd());
+  EXPECT_HORING(await(1, 2, comms[0], nullptr));
+  EXPECT_HORING(await(0, 2, comms[1], nullptr));
+  for (const GpuStream* const each : {&legacy, &blocking}) each->synchronize();
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 

@@ -70,17 +70,23 @@ Status DefaultStreams::enter(const CudaDevice& device, CudaStream stream, bool w
     if (other == this || other->communicator_ != communicator_ || other->gpu_ != gpu_) continue;
     for (const Use& its : other->uses_)
       if (holdEachOtherBack(use, its))
-        return makeStatus(Code::kInvalidUsage,
-                          "rank %d: rank %d of this process is on GPU %d, too, and has %s on %s. This call "
-                          "%s on %s: one rank that "
-                          "waits there holds the other back. Use streams made with cudaStreamNonBlocking",
-                          rank_, other->rank_, gpu_, its.waits ? "waited for a signal" : "put or signalled",
-                          nameOf(its.kind), waits ? "waits for a signal" : "puts or signals",
-                          nameOf(use.kind));
+        return makeStatus(
+            Code::kInvalidUsage,
+            "rank %d: rank %d of this process is on GPU %d, too, and has %s %s. This call %s %s: a wait "
+            "there holds the other rank back. Use streams made with cudaStreamNonBlocking",
+            rank_, other->rank_, gpu_, its.waits ? "waited for a signal on" : "used", nameOf(its.kind),
+            waits ? "waits for a signal, or comes behind a wait of its group, on" : "uses", nameOf(use.kind));
   }
   if (uses_.empty()) all.ranks.push_back(this);
   uses_.push_back(use);
   return {};
+}
+
+void DefaultStreams::takeBack(size_t uses) {
+  RanksOfProcess& all = ranksOfProcess();
+  const std::lock_guard lock(all.mutex);
+  uses_.resize(uses);
+  if (uses_.empty()) std::erase(all.ranks, this);
 }
 
 }  // namespace horing

@@ -1,7 +1,8 @@
 #pragma once
 // Which ranks of this process use streams of CUDA that hold each other back, for operations in which a stream waits for another rank. The
 // default stream of a GPU is one for all threads; it and every other stream of the GPU that is not made with cudaStreamNonBlocking wait for
-// each other. So where ranks share a GPU, one whose wait for a signal holds back another's stream may wait for a signal that is there.
+// each other. So where ranks share a GPU, one that waits for a signal of another may hold back the stream on which that one would signal.
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,6 +23,9 @@ class DefaultStreams {
   // Before each operation of the rank on a stream of `device`, its GPU; `waits`: for signals. kInvalidUsage: another rank of this process is
   // on this GPU, this stream and one that the other rank has used hold each other back, and on one of both a rank waits.
   Status enter(const CudaDevice& device, CudaStream stream, bool waits);
+  // The number of different uses so far; for takeBack(), which undoes what was entered since, if nothing of that was enqueued.
+  size_t uses() const { return uses_.size(); }
+  void takeBack(size_t uses);
 
  private:
   enum class Kind { kBlocking, kOfThread, kDefault };

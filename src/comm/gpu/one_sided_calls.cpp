@@ -19,7 +19,7 @@ void OneSidedCalls::abandon() {
   buffers_.clear();
 }
 
-Status OneSidedCalls::check(CudaStream stream, bool waits) {
+Status OneSidedCalls::check(CudaStream stream) const {
   HORING_TRY(device_->checkStream(stream));
   HORING_ASSIGN(const uint64_t graph, device_->recordedGraph(stream));
   if (graph != 0)
@@ -27,7 +27,7 @@ Status OneSidedCalls::check(CudaStream stream, bool waits) {
         Code::kInvalidUsage,
         "stream %p records a graph: puts, signals and waits cannot be part of one; launch them outside",
         stream);
-  return default_streams_.enter(*device_, stream, waits);
+  return {};
 }
 
 Status OneSidedCalls::comeBehind(const std::optional<StreamMark>& mark, CudaStream stream) {

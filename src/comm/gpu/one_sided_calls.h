@@ -50,9 +50,10 @@ class OneSidedCalls {
 
   // Once, before all else, when no stream waits for another rank. Error: no pinned memory.
   Status reserve() { return marks_.reserve(); }
-  // `waits`: the stream will wait for signals. kInvalidUsage: the stream is not one of this GPU, records a graph, or cannot serve this rank
-  // so (DefaultStreams).
-  Status check(CudaStream stream, bool waits);
+  // kInvalidUsage: the stream is not one of this GPU, or records a graph.
+  Status check(CudaStream stream) const;
+  // Of the rank's operations of all kinds.
+  DefaultStreams& defaultStreams() { return default_streams_; }
   // Enqueues the GPU's part of the command, whose transfers name the memory that only a GPU can access. `behind`: the end of that mark, which
   // may be on another stream. Returns the last mark. After an error earlier parts may have been taken over, and the other ranks wait for the
   // rest.

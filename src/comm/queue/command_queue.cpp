@@ -277,11 +277,15 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
   return failed;
 }
 
+Status CommandQueue::enterStream(CudaStream stream, bool waits) {
+  // Again: in a group, recording may have begun since the call.
+  HORING_TRY(checkOneSided(stream));
+  return staged_->oneSided().defaultStreams().enter(*staged_->openedDevice(), stream, waits);
+}
+
 Result<StreamMark> CommandQueue::enqueueOneSided(const Command& command, CudaStream stream,
                                                  const std::optional<StreamMark>& behind) {
   HORING_TRY(asyncError());
-  // Again: in a group, recording may have begun since the call, and a put may come behind a wait.
-  HORING_TRY(staged_->oneSided().check(stream, behind || waitsForSignals(command)));
   {
     const std::lock_guard lock(mutex_);
     HORING_TRY(startThread());

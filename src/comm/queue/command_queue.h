@@ -65,11 +65,14 @@ class CommandQueue {
   Status enqueueStaged(Command command, std::span<const CudaStream> streams);
   // A command of a group that is complete when settle() returns. False: the rest must be submitted to a stream instead.
   Result<bool> enqueueBlocking(Command& command);
-  // A one-sided operation on a CUDA stream, after checkOneSided(), which does not block; later errors stick to the communicator. It begins
-  // behind the end of `behind`, too. Returns its mark.
-  Status checkOneSided(const Command& command, CudaStream stream) {
-    return staged_->oneSided().check(stream, waitsForSignals(command));
-  }
+  // Before a one-sided operation on a CUDA stream. `waits`: the stream waits for signals. kInvalidUsage: it cannot serve this rank
+  // (DefaultStreams), or records a graph. streamsEntered() and takeBackStreams(): as there.
+  Status enterStream(CudaStream stream, bool waits);
+  size_t streamsEntered() const { return staged_->oneSided().defaultStreams().uses(); }
+  void takeBackStreams(size_t entered) { staged_->oneSided().defaultStreams().takeBack(entered); }
+  // A one-sided operation on a CUDA stream, after enterStream(), which does not block; later errors stick to the communicator. It begins
+  // behind the end of `behind`, too. Returns its mark. checkOneSided(): as enterStream(), of the stream alone.
+  Status checkOneSided(CudaStream stream) const { return staged_->oneSided().check(stream); }
   Result<StreamMark> enqueueOneSided(const Command& command, CudaStream stream,
                                      const std::optional<StreamMark>& behind = std::nullopt);
   // The sticky error of the communicator; checks for news from other ranks and from kernels. Any thread.
