@@ -225,7 +225,7 @@ Status launchAll(std::vector<Pending> commands) {
   HORING_TRY(checkLaunches(commands));
   HORING_ASSIGN(commands, mergeTransfers(std::move(commands)));
   orderLaunches(commands);
-  HORING_TRY(one_sided.enterStreams());
+  HORING_TRY(one_sided.enterStreams(commands));
   if (commands.empty()) HORING_TRY(awaitRoom(one_sided.some()));
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
     return pending.comm == commands.front().comm && isBlocking(pending) && !pending.command.on_gpu;
@@ -331,8 +331,9 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
     return {};
   }
   if (for_cuda || own) HORING_TRY(comm->queue->awaitRoom());
-  if (for_cuda && isOneSided(command))
-    HORING_TRY(comm->queue->enterStream(stream, waitsForSignals(command)));
+  if (entersStream(command, stream))
+    HORING_TRY(comm->queue->enterStream(command, for_cuda ? stream : nullptr,
+                                        isOneSided(command) && waitsForSignals(command)));
   if (for_cuda) return comm->queue->submit(std::move(command), CudaStream{stream});
   if (own) return comm->queue->submit(std::move(command), {&own, 1});
   HORING_TRY(checkMayWait());

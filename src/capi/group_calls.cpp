@@ -68,6 +68,10 @@ bool isForCuda(const Command& command, horingStream_t stream) {
   return command.on_gpu && !isOwnStream(stream);
 }
 
+bool entersStream(const Command& command, horingStream_t stream) {
+  return command.on_gpu && isForCuda(command, stream) == isOneSided(command);
+}
+
 Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
   std::vector<Pending> merged, exchanges;
   OneSidedOperations one_sided;
@@ -154,12 +158,12 @@ Result<bool> OneSidedOnCuda::comesLate(size_t at, const Pending& call, const std
   return true;
 }
 
-Status OneSidedOnCuda::enterStreams() const {
+Status OneSidedOnCuda::enterStreams(const std::vector<Pending>& others) const {
   std::map<CommandQueue*, size_t> entered_before;
   const auto enter = [&](const Pending& call, CudaStream stream, bool waits) -> Status {
     CommandQueue* const queue = call.comm->queue.get();
     entered_before.try_emplace(queue, queue->streamsEntered());
-    return queue->enterStream(stream, waits);
+    return queue->enterStream(call.command, stream, waits);
   };
   const Status entered = withoutExceptions([&]() -> Status {
     // What follows a wait of its communicator waits, too, whatever the streams of both.
@@ -169,6 +173,8 @@ Status OneSidedOnCuda::enterStreams() const {
         if (waitsForSignals(call.command)) wait.insert(call.comm);
         HORING_TRY(enter(call, call.streams.front(), wait.contains(call.comm)));
       }
+    for (const Pending& call : others)
+      if (entersStream(call.command, call.streams.front())) HORING_TRY(enter(call, nullptr, false));
     return {};
   });
   if (!entered.ok())

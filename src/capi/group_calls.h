@@ -22,6 +22,8 @@ bool isForCuda(const Command& command, horingStream_t stream);
 inline bool isForCuda(const Pending& pending) {
   return isForCuda(pending.command, pending.streams.front());
 }
+// Whether the queue enters a stream for the command (CommandQueue::enterStream).
+bool entersStream(const Command& command, horingStream_t stream);
 // Whether the command has no stream and must be complete on return.
 inline bool isBlocking(const Pending& pending) {
   return pending.streams.size() == 1 && !pending.streams.front();
@@ -43,8 +45,9 @@ class OneSidedOnCuda {
  public:
   // Takes them out of the calls of a group. kInvalidUsage: they cannot all be in their places.
   Status takeFrom(std::vector<Pending>& calls);
-  // Before any call of the group is enqueued: enters their streams. kInvalidUsage: one of them cannot serve its rank; then none is entered.
-  Status enterStreams() const;
+  // Before any call of the group is enqueued: enters the streams of these and of the others. kInvalidUsage: one of them cannot serve its rank;
+  // then none is entered.
+  Status enterStreams(const std::vector<Pending>& others) const;
   // Before the other calls, and behind them.
   Status enqueueEarly() { return enqueue(early_); }
   Status enqueueLate() { return enqueue(late_); }

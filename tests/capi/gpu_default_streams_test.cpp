@@ -97,6 +97,32 @@ TEST_F(GpuDefaultStreams, RefuseAGroupAsAWhole) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+// The GPU's part of such a call is on the default stream.
+TEST_F(GpuDefaultStreams, AreUsedByCallsThatAreCompleteOnReturn) {
+  const Setting path("HORING_GPU_PATH", "staged");
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank),
+                                  others = makeCommunicators(2, Meeting::kInitRank);
+  const GpuStream alone(cuda_, 0), blocking(cuda_, 0, GpuStream::kBlocking);
+  const CurrentGpu current(cuda_, 0);
+  const auto sum = [&](horingComm_t comm) {
+    const GpuVector<float> data(cuda_, 0, std::vector<float>(8, 1));
+    return horingAllReduce(data.data(), data.data(), 8, horingFloat, horingSum, comm, nullptr);
+  };
+  onEveryRank(2, [&](int rank) { EXPECT_HORING(sum(comms[static_cast<size_t>(rank)])); });
+  EXPECT_TRUE(refuses(await(1, 1, comms[0], blocking.get()), horingInvalidUsage, "has used the default"));
+  EXPECT_HORING(await(1, 1, others[0], blocking.get()));
+  EXPECT_TRUE(refuses(sum(others[1]), horingInvalidUsage, "waited for a signal on a stream made without"));
+  EXPECT_HORING(horingGroupStart());
+  EXPECT_HORING(signal(0, others[1], alone));
+  EXPECT_HORING(sum(others[1]));
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "This call uses the default stream"));
+  EXPECT_FALSE(blocking.idle());
+  EXPECT_HORING(signal(0, others[1], alone));
+  blocking.synchronize();
+  for (const auto& both : {comms, others})
+    for (const horingComm_t comm : both) EXPECT_HORING(horingCommDestroy(comm));
+}
+
 // Each thread has one of its own.
 TEST_F(GpuDefaultStreams, OfThreadsAreRefusedOnlyWithinAThread) {
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);

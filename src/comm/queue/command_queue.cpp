@@ -277,9 +277,9 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
   return failed;
 }
 
-Status CommandQueue::enterStream(CudaStream stream, bool waits) {
+Status CommandQueue::enterStream(const Command& command, CudaStream stream, bool waits) {
   // Again: in a group, recording may have begun since the call.
-  HORING_TRY(checkOneSided(stream));
+  if (isOneSided(command)) HORING_TRY(checkOneSided(stream));
   return staged_->oneSided().defaultStreams().enter(*staged_->openedDevice(), stream, waits);
 }
 

@@ -65,9 +65,10 @@ class CommandQueue {
   Status enqueueStaged(Command command, std::span<const CudaStream> streams);
   // A command of a group that is complete when settle() returns. False: the rest must be submitted to a stream instead.
   Result<bool> enqueueBlocking(Command& command);
-  // Before a one-sided operation on a CUDA stream. `waits`: the stream waits for signals. kInvalidUsage: it cannot serve this rank
+  // Before a one-sided operation on a CUDA stream, and before an operation on GPU memory that is not on one: enters the stream that the GPU's
+  // part is on, in the second case the default one, null. `waits`: the stream waits for signals. kInvalidUsage: it cannot serve this rank
   // (DefaultStreams), or records a graph. streamsEntered() and takeBackStreams(): as there.
-  Status enterStream(CudaStream stream, bool waits);
+  Status enterStream(const Command& command, CudaStream stream, bool waits);
   size_t streamsEntered() const { return staged_->oneSided().defaultStreams().uses(); }
   void takeBackStreams(size_t entered) { staged_->oneSided().defaultStreams().takeBack(entered); }
   // A one-sided operation on a CUDA stream, after enterStream(), which does not block; later errors stick to the communicator. It begins
