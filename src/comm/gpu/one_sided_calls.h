@@ -3,8 +3,8 @@
 // carries the operation out, beside all others, and the stream goes on when it is complete.
 //
 // Data in memory that only a GPU can access are copied on the stream into pinned memory, in two buffers that the puts of one stream use in
-// turn. A put that is larger than one becomes a put of each part; the last one signals. No stream waits for the buffers of another: that one
-// may wait for a rank that waits for this one.
+// turn, and which the first of them pins. A put that is larger than one becomes a put of each part; the last one signals. No stream waits for
+// the buffers of another: that one may wait for a rank that waits for this one.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -48,7 +48,7 @@ class OneSidedCalls {
   OneSidedCalls(const OneSidedCalls&) = delete;
   OneSidedCalls& operator=(const OneSidedCalls&) = delete;
 
-  // Once, before all else, when no stream waits for another rank. Error: no pinned memory.
+  // Once, before all else, when no stream of this rank waits for another. Error: no pinned memory.
   Status reserve() { return marks_.reserve(); }
   // kInvalidUsage: the stream is not one of this GPU, or records a graph.
   Status check(CudaStream stream) const;
