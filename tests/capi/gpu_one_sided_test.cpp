@@ -592,7 +592,7 @@ TEST_F(GpuOneSidedTrouble, IsNamedWhereACallIsWrong) {
 }
 
 // Where a driver that pins memory waits for streams, and the stream for the operation, neither would end.
-TEST_F(GpuOneSidedTrouble, OfADriverThatPinsNoMemoryWhileStreamsWaitIsAvoided) {
+TEST_F(GpuOneSidedTrouble, OfPinningWhileStreamsWaitIsAvoidedForSignals) {
   const GpuStream summing(cuda_, 0), stream(cuda_, 0), of_peer(cuda_, 1);
   EXPECT_HORING(add(0, on(0).data(), summing.get())) << "the first operation on a GPU";
   const int pinned = cuda_.calls("cuMemHostAlloc");
