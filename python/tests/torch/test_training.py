@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import weakref
 
 import pytest
 import torch
@@ -269,6 +270,20 @@ def test_compiled_collectives():
         assert all(torch.equal(each, gradient) for each in everyone)
 
     check(2, body, timeout=120)
+
+
+def test_handles_that_are_dropped_hold_no_large_tensors():
+    def body(rank, size):
+        tensors = [torch.ones(1 << 18) for _ in range(8)]
+        for tensor in tensors:
+            dist.all_reduce(tensor, async_op=True)
+        dist.all_reduce(torch.ones(1), async_op=True).wait()  # all before it are complete, too
+        left = [weakref.ref(tensor) for tensor in tensors]
+        del tensor
+        tensors.clear()
+        assert [tensor() for tensor in left] == [None] * len(left)
+
+    check(2, body)
 
 
 @pytest.mark.parametrize("static", [False, True])

@@ -71,12 +71,22 @@ class Operation:
             run(watcher)
 
 
+_LARGE = 1 << 16  # bytes
+
+
+def _tensors_in(result) -> list[torch.Tensor]:
+    """Of a tensor, or of lists of tensors."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [tensor for part in result or () for tensor in _tensors_in(part)]
+
+
 class Work(dist.Work):
     """The handle of an operation that was started with async_op. Any thread may use it.
 
     The operation, and the tensors that it needs, live on without it. `unasked`, if set, returns a list or None: a handle that Python drops
     before anyone has waited for it or its future lives on in the list, since C++ may have it (DDP's join passes one on), would find none
-    of these methods then, and wait for ever.
+    of these methods then, and wait for ever. Large results are not kept for that: its future has no value then.
     """
 
     unasked: Callable | None = None
@@ -90,6 +100,9 @@ class Work(dist.Work):
 
     def __del__(self):
         if not self._asked and self.unasked is not None and (kept := self.unasked()) is not None:
+            if sum(tensor.nbytes for tensor in _tensors_in(self._operation.result)) > _LARGE:
+                self._operation.result = None
+                self._registered.clear()
             kept.append(self)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:

@@ -23,6 +23,7 @@ _DEVICES = [torch.device("cpu")]
 # A handle that only C++ holds loses its methods in torch 2.4, and C++ then waits for ever (seen in DDP); not in 2.8.
 _loses_python_halves = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 8)
 _MOST_HELD = 64  # handles, which is more than torch's C++ starts before it waits
+_MOST_UNASKED = 4096  # handles; a program may drop as many while C++ has one
 
 
 def _milliseconds(seconds: float) -> int:
@@ -57,7 +58,8 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
         self._member = Member(rank, global_ranks or list(range(size)))
         self._batch: list[dist.Work] | None = None  # of handles, while operations are coalesced
         self._held: deque[dist.Work] = deque(maxlen=_MOST_HELD)
-        self._unasked = weakref.ref(self._held)
+        self._unasked: deque[dist.Work] = deque(maxlen=_MOST_UNASKED)
+        self._get_unasked = weakref.ref(self._unasked)
         self._open_messages()
         make = make or Meeting(store, self._member, self._timeout).communicator
         self._lane = Lane(lambda: self._new_communicator(make), self._member.describe, self._member.global_rank)
@@ -68,7 +70,7 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
         return comm
 
     def _handle(self, work: dist.Work) -> dist.Work:
-        work.unasked = self._unasked
+        work.unasked = self._get_unasked
         if _loses_python_halves:
             self._held.append(work)
         if self._batch is not None:
@@ -166,11 +168,13 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
         """Waits for started operations, then releases the group's connections. Later calls raise an error."""
         self._lane.close()
         self._own_messages.end(self._lane.ended)
+        self._unasked.clear()
 
     def abort(self) -> None:
         """Fails operations in progress, here and on the other ranks. Any thread."""
         self._lane.abort()
         self._own_messages.end(self._lane.ended)
+        self._unasked.clear()
 
     # ---- Older and newer names ----
 

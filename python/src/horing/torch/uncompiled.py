@@ -1,15 +1,20 @@
-"""Keeps torch.compile away from code of this package: C++ calls it while compiled code runs (DDP's reducer, for one), and a group is
+"""Keeps torch.compile away from code of this backend: C++ calls it while compiled code runs (DDP's reducer, for one), and a group is
 opaque to the compiler, which fails instead of leaving such a function as it is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import CodeType, ModuleType
 
 from torch._C._dynamo import eval_frame
 
+_PACKAGE = str(Path(__file__).parents[1])
+
 
 def _skip(code: CodeType) -> None:
+    if not code.co_filename.startswith(_PACKAGE):  # of a named tuple or an enumeration: it is shared with others
+        return
     if hasattr(eval_frame, "skip_code"):  # older torch
         eval_frame.skip_code(code)
     elif hasattr(eval_frame, "set_code_exec_strategy"):
