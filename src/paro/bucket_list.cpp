@@ -11,7 +11,7 @@ namespace horing::paro {
 namespace {
 
 // Bytes. Shards begin at multiples of it in the wire type, so in wider types, too: what reads them in vectors needs no first steps.
-constexpr size_t kAlignment = 16;
+constexpr size_t kShardAlignment = 16;
 
 horingDataType_t wireTypeOf(horingDataType_t own, const horingParoConfig_t& config) {
   const auto gathered = static_cast<horingDataType_t>(config.gatherType);
@@ -58,7 +58,7 @@ BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const
         (list.buckets[found->second].count > 0 && list.buckets[found->second].count + param.count > limit)) {
       found->second = list.buckets.size();
       list.buckets.push_back(
-          {param.type, wire, config.gradsInFloat32 ? stateTypeOf(wire) : wire, trainable, 0, 0});
+          {param.type, wire, config.gradsInFloat32 ? stateTypeOf(wire) : wire, trainable, 0, {}});
     }
     BucketLayout& bucket = list.buckets[found->second];
     list.places.push_back({static_cast<int>(found->second), bucket.count, param.count});
@@ -68,7 +68,7 @@ BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const
     if (trainable) list.trainable += param.count;
   }
   for (BucketLayout& bucket : list.buckets)
-    bucket.padded = blocks.padded(bucket.count, kAlignment / bytesOf(bucket.type));
+    bucket.padded = blocks.padded(bucket.count, kShardAlignment / bytesOf(bucket.type));
   return list;
 }
 
