@@ -225,8 +225,8 @@ Status launchAll(std::vector<Pending> commands) {
   HORING_TRY(checkLaunches(commands));
   HORING_ASSIGN(commands, mergeTransfers(std::move(commands)));
   orderLaunches(commands);
-  HORING_TRY(one_sided.enterStreams(commands));
   if (commands.empty()) HORING_TRY(awaitRoom(one_sided.some()));
+  HORING_TRY(one_sided.enterStreams(commands));
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
     return pending.comm == commands.front().comm && isBlocking(pending) && !pending.command.on_gpu;
   });
@@ -330,13 +330,12 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
     openGroup().commands.push_back({comm, comm->generation, std::move(command), {stream}});
     return {};
   }
-  if (for_cuda || own) HORING_TRY(comm->queue->awaitRoom());
+  HORING_TRY(for_cuda || own ? comm->queue->awaitRoom() : checkMayWait());
   if (entersStream(command, stream))
     HORING_TRY(comm->queue->enterStream(command, for_cuda ? stream : nullptr,
                                         isOneSided(command) && waitsForSignals(command)));
   if (for_cuda) return comm->queue->submit(std::move(command), CudaStream{stream});
   if (own) return comm->queue->submit(std::move(command), {&own, 1});
-  HORING_TRY(checkMayWait());
   return comm->queue->run(command);
 }
 

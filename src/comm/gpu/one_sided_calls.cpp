@@ -101,13 +101,15 @@ OneSidedCalls::Buffers& OneSidedCalls::buffersFor(CudaStream stream) {
 
 Result<StreamMark> OneSidedCalls::enqueueCopied(const Transfer& part, CudaStream stream, const Add& add) {
   Buffers& buffers = buffersFor(stream);
-  Buffer& buffer = buffers.both[buffers.next];
-  buffers.next = (buffers.next + 1) % buffers.both.size();
-  if (!buffer.memory) {
+  // Both at once: the next put may come behind a stream that waits.
+  for (Buffer& each : buffers.both) {
+    if (each.memory) continue;
     HORING_ASSIGN(StagingMemory memory, StagingMemory::allocate(device_, communicator_, kPartBytes));
-    buffer.memory.emplace(std::move(memory));
+    each.memory.emplace(std::move(memory));
     buffer_bytes_.fetch_add(kPartBytes, std::memory_order_relaxed);
   }
+  Buffer& buffer = buffers.both[buffers.next];
+  buffers.next = (buffers.next + 1) % buffers.both.size();
   if (buffer.user && marks_.hasEnded(*buffer.user)) buffer.user.reset();
   HORING_TRY(comeBehind(buffer.user, stream));
   const CudaApi& api = device_->api();

@@ -171,10 +171,10 @@ Status Progress::driveBeside() {
 
 // No bells: it comes again before long.
 Status Progress::serveBeside() {
-  background_.poll(Covers::kNone);
-  HORING_TRY(background_.status());
   HORING_TRY(parts_.connector.progress(background_.transports()));
-  return checkOnMessages();
+  const bool progressed = background_.poll(Covers::kNone);
+  HORING_TRY(background_.status());
+  return progressed ? Status() : checkOnMessages();  // what has arrived is not late
 }
 
 // Blocks until a peer rings, unless something happened while peers were asked to ring. All transports take part, including unused
