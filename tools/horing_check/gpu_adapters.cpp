@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "horing_check/report.h"
 #include "topology/rails.h"
 
@@ -12,12 +11,10 @@ namespace horing::check {
 
 namespace {
 
+// Without rates: the link of a GPU is slower while it is idle.
 std::string describeRail(const Rail& rail) {
   const size_t count = rail.nics.size();
-  std::string text =
-      std::to_string(count) + (count == 1 ? " adapter, " : " adapters, ") + pathKindName(rail.path);
-  if (rail.gbytes_per_s > 0) text += formatString(", %.1f GB/s", rail.gbytes_per_s);
-  return text;
+  return std::to_string(count) + (count == 1 ? " adapter, " : " adapters, ") + pathKindName(rail.path);
 }
 
 }  // namespace

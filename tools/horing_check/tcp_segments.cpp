@@ -49,8 +49,9 @@ TcpSegments readTcpSegments() {
 }
 
 TcpSegments tcpSegmentsFrom(const std::string& snmp, const std::string& netstat) {
+  const uint64_t segments = counterOf(netstat, "TcpExt:", "TCPDSACKRecvSegs");
   return {counterOf(snmp, "Tcp:", "OutSegs"), counterOf(snmp, "Tcp:", "RetransSegs"),
-          counterOf(netstat, "TcpExt:", "TCPDSACKRecvSegs")};
+          segments > 0 ? segments : counterOf(netstat, "TcpExt:", "TCPDSACKRecv")};
 }
 
 }  // namespace horing::check

@@ -7,7 +7,8 @@ namespace horing::check {
 
 struct TcpSegments {
   uint64_t sent = 0, resent = 0;
-  // Of what was sent again, what had arrived, as the receivers said (RFC 2883): a process that hardly runs acknowledges late.
+  // Of what was sent again, what had arrived, as the receivers said (RFC 2883): a process that hardly runs acknowledges late. Kernels that
+  // do not count these segments count what the receivers said, which may be fewer.
   uint64_t arrived_twice = 0;
 
   uint64_t lost() const { return resent > arrived_twice ? resent - arrived_twice : 0; }
