@@ -84,6 +84,10 @@ def test_shards_resume_a_training_to_the_bit():
                 again.load_sharded_state_dict({**kept[0], "shards": wrong})
         with pytest.raises(ValueError, match="this has no 'buffers'"):
             again.load_sharded_state_dict(shards)
+        layout = copy.deepcopy(kept[0]["layout"])
+        layout["elements"]["places"][0] += 1  # as many elements, that begin elsewhere
+        with pytest.raises(ValueError, match="another layout: elements is "):
+            again.load_sharded_state_dict({**kept[0], "layout": layout})
         other = paro.shard(made(Gpt), strategy="GGG")
         with pytest.raises(ValueError, match="another layout: strategy is III, and here GGG"):
             other.load_sharded_state_dict(kept[0])

@@ -114,7 +114,7 @@ class Sharding:
     def layout(self) -> dict:
         """The settings on which sharded values depend."""
         return {"strategy": self.cost.name, "groups": list(self.shape.sizes), "rank": self.group.rank(),
-                "elements": {entry.name: entry.shard.numel() for entry in self.entries if entry.trainable}}
+                "elements": {entry.name: [entry.first, entry.shard.numel()] for entry in self.entries if entry.trainable}}
 
 
 def _shape_of(group: ProcessGroupHoring) -> tuple[Shape, list[int]]:
