@@ -21,7 +21,7 @@ TEST_F(GpuDefaultStreams, AreRefusedWhereRanksShareAGpuAndOneWaits) {
                   blocking(cuda_, 0, GpuStream::kBlocking);
   void* const of_cuda = reinterpret_cast<void*>(1);
   void* const of_thread = reinterpret_cast<void*>(2);
-  const auto signalOn = [&](void* stream, int from) {
+  const auto signal_on = [&](void* stream, int from) {
     return horingSignal(0, 0, 0, 0, comms[static_cast<size_t>(from)], stream);
   };
   {
@@ -35,14 +35,14 @@ TEST_F(GpuDefaultStreams, AreRefusedWhereRanksShareAGpuAndOneWaits) {
   EXPECT_FALSE(legacy.idle()) << "it does not block";
   const char* const why =
       "rank 0 of this process is on GPU 0, too, and has waited for a signal on the default stream";
-  EXPECT_TRUE(refuses(signalOn(of_cuda, 2), horingInvalidUsage, why));
-  EXPECT_TRUE(refuses(signalOn(of_thread, 2), horingInvalidUsage, why));
-  EXPECT_TRUE(refuses(signalOn(blocking.get(), 2), horingInvalidUsage, why));
+  EXPECT_TRUE(refuses(signal_on(of_cuda, 2), horingInvalidUsage, why));
+  EXPECT_TRUE(refuses(signal_on(of_thread, 2), horingInvalidUsage, why));
+  EXPECT_TRUE(refuses(signal_on(blocking.get(), 2), horingInvalidUsage, why));
   EXPECT_TRUE(refuses(await(0, 1, comms[2], blocking.get()), horingInvalidUsage, "cudaStreamNonBlocking"));
   // These do not, and one that is complete on return has none.
-  EXPECT_HORING(signalOn(other.get(), 2));
-  EXPECT_HORING(signalOn(other.get(), 2));
-  EXPECT_HORING(signalOn(nullptr, 2));
+  EXPECT_HORING(signal_on(other.get(), 2));
+  EXPECT_HORING(signal_on(other.get(), 2));
+  EXPECT_HORING(signal_on(nullptr, 2));
   legacy.synchronize();
   EXPECT_HORING(await(0, 1, comms[2], other.get()));
   EXPECT_HORING(horingSignal(2, 0, 0, 0, comms[0], of_cuda));
@@ -76,20 +76,20 @@ TEST_F(GpuDefaultStreams, RefuseAGroupAsAWhole) {
                   blocking(cuda_, 0, GpuStream::kBlocking);
   void* const of_cuda = reinterpret_cast<void*>(1);
   const CurrentGpu current(cuda_, 0);
-  const auto signalFrom = [&](int rank, void* stream) {
+  const auto signal_from = [&](int rank, void* stream) {
     return horingSignal(1 - rank, 0, 0, 0, comms[static_cast<size_t>(rank)], stream);
   };
-  EXPECT_HORING(signalFrom(1, of_cuda));
+  EXPECT_HORING(signal_from(1, of_cuda));
   EXPECT_HORING(horingGroupStart());
   EXPECT_HORING(await(1, 3, comms[0], alone.get()));
   EXPECT_HORING(await(1, 1, comms[0], blocking.get()));
-  EXPECT_HORING(signalFrom(0, of_cuda));
+  EXPECT_HORING(signal_from(0, of_cuda));
   EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "comes behind a wait of its group"));
   EXPECT_TRUE(alone.idle());
-  EXPECT_HORING(signalFrom(1, blocking.get()));
+  EXPECT_HORING(signal_from(1, blocking.get()));
   EXPECT_HORING(horingGroupStart());
-  EXPECT_HORING(signalFrom(0, alone.get()));
-  EXPECT_HORING(signalFrom(0, of_cuda));
+  EXPECT_HORING(signal_from(0, alone.get()));
+  EXPECT_HORING(signal_from(0, of_cuda));
   EXPECT_HORING(horingGroupEnd());
   EXPECT_HORING(await(1, 2, comms[0], nullptr));
   EXPECT_HORING(await(0, 2, comms[1], nullptr));
@@ -148,7 +148,7 @@ TEST_F(GpuDefaultStreams, OfThreadsAreNotThoseOfThreadsThatHaveEnded) {
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
   void* const of_thread = reinterpret_cast<void*>(2);
   std::vector<std::thread::id> ids;
-  const auto onThread = [&](const auto& call) {
+  const auto on_thread = [&](const auto& call) {
     std::thread thread([&] {
       const CurrentGpu current(cuda_, 0);
       call();
@@ -156,8 +156,8 @@ TEST_F(GpuDefaultStreams, OfThreadsAreNotThoseOfThreadsThatHaveEnded) {
     ids.push_back(thread.get_id());
     thread.join();
   };
-  onThread([&] { EXPECT_HORING(await(1, 1, comms[0], of_thread)); });
-  onThread([&] {
+  on_thread([&] { EXPECT_HORING(await(1, 1, comms[0], of_thread)); });
+  on_thread([&] {
     EXPECT_HORING(horingSignal(0, 0, 0, 0, comms[1], of_thread));
     GpuStream::ofThread(cuda_).synchronize();
   });
