@@ -331,7 +331,7 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
     return {};
   }
   HORING_TRY(for_cuda || own ? comm->queue->awaitRoom() : checkMayWait());
-  if (entersStream(command, stream))
+  if (entersStream(command, for_cuda))
     HORING_TRY(comm->queue->enterStream(command, for_cuda ? stream : nullptr,
                                         isOneSided(command) && waitsForSignals(command)));
   if (for_cuda) return comm->queue->submit(std::move(command), CudaStream{stream});

@@ -68,8 +68,8 @@ bool isForCuda(const Command& command, horingStream_t stream) {
   return command.on_gpu && !isOwnStream(stream);
 }
 
-bool entersStream(const Command& command, horingStream_t stream) {
-  return command.on_gpu && isForCuda(command, stream) == isOneSided(command);
+bool entersStream(const Command& command, bool is_for_cuda) {
+  return command.on_gpu && is_for_cuda == isOneSided(command);
 }
 
 Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
@@ -174,7 +174,7 @@ Status OneSidedOnCuda::enterStreams(const std::vector<Pending>& others) const {
         HORING_TRY(enter(call, call.streams.front(), wait.contains(call.comm)));
       }
     for (const Pending& call : others)
-      if (entersStream(call.command, call.streams.front())) HORING_TRY(enter(call, nullptr, false));
+      if (entersStream(call.command, isForCuda(call))) HORING_TRY(enter(call, nullptr, false));
     return {};
   });
   if (!entered.ok())

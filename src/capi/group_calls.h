@@ -22,8 +22,8 @@ bool isForCuda(const Command& command, horingStream_t stream);
 inline bool isForCuda(const Pending& pending) {
   return isForCuda(pending.command, pending.streams.front());
 }
-// Whether the queue enters a stream for the command (CommandQueue::enterStream).
-bool entersStream(const Command& command, horingStream_t stream);
+// Whether the queue enters a stream for the command (CommandQueue::enterStream). `is_for_cuda`: as isForCuda() says.
+bool entersStream(const Command& command, bool is_for_cuda);
 // Whether the command has no stream and must be complete on return.
 inline bool isBlocking(const Pending& pending) {
   return pending.streams.size() == 1 && !pending.streams.front();
