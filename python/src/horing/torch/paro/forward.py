@@ -104,11 +104,12 @@ class Forward:
                                    "part of the unit that uses them (units=)")
 
     def _show(self, unit: Unit) -> None:
-        for entry in unit.entries:
-            view = self._view(entry)
-            unit.views.append((entry, view, 0 if view.is_inference() else view._version))
-            for module, attribute in entry.places:
-                module.__dict__[attribute] = view
+        with torch._C.DisableTorchFunctionSubclass():  # faster
+            for entry in unit.entries:
+                view = self._view(entry)
+                unit.views.append((entry, view, 0 if view.is_inference() else view._version))
+                for module, attribute in entry.places:
+                    module.__dict__[attribute] = view
         for module in unit.recurrent:
             module._flat_weights = [getattr(module, name, None) for name in module._flat_weights_names]
 

@@ -27,10 +27,10 @@ def in_backward() -> bool:
 class Gathering:
     """Which units are gathered. All ranks make the same calls in the same order; `history` is a digest of them.
 
-    `before_gather()` runs before values are requested from other ranks.
+    `before_gather(buckets)` runs before values of these are requested from other ranks.
     """
 
-    def __init__(self, client: Client, units: list[Unit], before_gather: Callable[[], None]):
+    def __init__(self, client: Client, units: list[Unit], before_gather: Callable[[list[Bucket]], None]):
         self._client, self._units, self._before_gather = client, units, before_gather
         self._held: list[Unit] = []  # gathered, or being so; the latest used is the last
         self._follows: dict[tuple[bool, Unit], Unit] = {}  # the unit used next in the last pass
@@ -66,7 +66,7 @@ class Gathering:
     def _gather(self, unit: Unit) -> None:
         missing = [bucket for bucket in unit.buckets if not bucket.is_gathered]
         if missing:
-            self._before_gather()
+            self._before_gather(missing)
         for bucket in missing:
             self._client.gather(bucket.number)
             self.note(2 * bucket.number)
@@ -84,7 +84,7 @@ class Gathering:
         """Copies of its parameters in their own type, which is wider than the one in which they are gathered for use."""
         if not self.release_bucket(bucket):
             raise RuntimeError(f"parameter {bucket.entries[0].name}, or another of its bucket, is in use: its whole value can be read after the forward pass")
-        self._before_gather()
+        self._before_gather([bucket])
         self._client.gather_masters(bucket.number)
         self.note(2 * bucket.number)
         dtype = bucket.entries[0].dtype

@@ -51,7 +51,7 @@ class Gradients:
             if self.state is State.SPENT and grad is not None:
                 raise RuntimeError(f"the gradient of parameter {entry.name} from the last optimizer step was not cleared: call zero_grad() of the "
                                    "optimizer, or of the model, before backward()")
-        self._check_unchanged()
+        self._check_unchanged(self._entries)
         self._is_open = True
         torch.autograd.Variable._execution_engine.queue_callback(self._end_pass)
 
@@ -86,6 +86,7 @@ class Gradients:
         self._reduced.clear()
 
     def _end_pass(self) -> None:
+        self._check_unchanged(self._entries)
         self._reduce_rest()
         self._is_open, self.state = False, State.ACCUMULATING
         self.gathering.end_pass()
@@ -176,18 +177,20 @@ class Gradients:
         _, _, some_are_left, failed, *used = facts.tolist()
         return {entry for entry, is_used in zip(self._entries, used) if is_used}, bool(some_are_left), None if failed < 0 else failed
 
-    def before_gather(self) -> None:
+    def before_gather(self, buckets: list[Bucket]) -> None:
         """Ends the optimizer's turn. Only in it may shards be changed."""
         if self.state is State.READY:
             self.spend()
             return
         if self._is_open and not in_backward():
             self._give_up_pass()
-        self._check_unchanged()
+        for bucket in buckets:
+            if bucket.trainable:
+                self._check_unchanged(bucket.entries)
 
-    def _check_unchanged(self) -> None:
+    def _check_unchanged(self, entries: list[Entry]) -> None:
         with torch._C.DisableTorchFunctionSubclass():  # faster
-            changed = next((entry for entry in self._entries if entry.shard._version != self.versions[entry]), None)
+            changed = next((entry for entry in entries if entry.shard._version != self.versions[entry]), None)
         if changed is not None:
             raise RuntimeError(f"the shard of parameter {changed.name} was changed outside of an optimizer step, which other ranks would not see: "
                                "change it between backward() and the next forward pass, after its grad was read, or use load_state_dict")
