@@ -86,6 +86,8 @@ constexpr Algorithm kCatalogue[] = {
      buildHoBinomial, Buffers::kAnywhere, kAnySizes, !kTakesShares, kTakesSpeed},
     {"star", "everything to and from one rank; fewest turns where ranks outnumber cores", hasStar, buildStar},
     {"pairwise", "every rank sends each other one its block", hasAllToAll, buildPairwise},
+    {"ho_pairwise", "as pairwise, but few ranks at once send into a group", hasAllToAll, buildPairwise,
+     Buffers::kAnywhere, kAnySizes},
     {"peer_read",
      "every rank folds or gathers directly from the other ranks' inputs; for memory that ranks can read",
      hasSymmetric, buildPeerRead, Buffers::kReadByPeers},

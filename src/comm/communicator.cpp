@@ -94,7 +94,7 @@ Result<PreparedCall*> Communicator::prepare(const CallSpec& spec) {
   PreparedCall& prepared = prepared_.add(spec);
   prepared.rules = rules;
   const size_t bytes = totalBytes(spec, ranks);
-  prepared.over_links = &selector_->select(spec.collective, bytes);
+  prepared.over_links = &selector_->select(spec.collective, selectionBytes(spec, ranks));
   // A reader of a peer's input scales it by its own factor; the factors of a premulsum may differ among ranks.
   const bool may_share = !spec.uneven && spec.op != RedOp::kPreMulSum;
   prepared.shared =

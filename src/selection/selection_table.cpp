@@ -98,6 +98,8 @@ reduce          1    *     *    16K   binomial
 reduce          2-4  1-4   *    4K    star
 reduce          2-   *     *    8K    ho_binomial
 reduce          2-   *     *    *     ho_chain
+all_to_all      2-   2-    *    128K  pairwise
+all_to_all      2-   2-    *    *     ho_pairwise
 *               1    *     *    *     ring
 *               2-   2-    *    *     ho_ring
 *               *    *     *    *     ring

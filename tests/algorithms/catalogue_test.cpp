@@ -1,6 +1,8 @@
 // Every algorithm, proven: values in place and not, and progress, for every shape up to 8 x 8 and all n in 1..33.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../sanitizer.h"
 #include "../schedule/build_all.h"
 #include "schedule/verify.h"
@@ -85,6 +87,28 @@ TEST(Catalogue, RefusesMoreBlocksThanCanBeNumbered) {
   const Result<Schedule> refused = buildSchedule("pairwise", Collective::kAllToAll, {6000, 8}, 47999);
   EXPECT_EQ(refused.status().code(), Code::kInvalidUsage);
   EXPECT_NE(refused.status().message().find("48000 ranks"), std::string::npos) << refused.status().message();
+}
+
+// A lane receives from one peer at a time.
+TEST(HoPairwise, LetsEightRanksAtOnceSendIntoAGroup) {
+  for (const auto& each : {std::pair{Shape{4, 4}, 8}, std::pair{Shape{2, 8}, 8}, std::pair{Shape{4, 2}, 8},
+                           std::pair{Shape{8, 1}, 6}, std::pair{Shape{2, 16}, 16}}) {
+    const Shape& shape = each.first;
+    SCOPED_TRACE(testing::Message() << shape.groups << " x " << shape.members);
+    int receiving = 0;
+    for (int32_t position = 0; position < shape.members; ++position) {
+      const Schedule schedule = buildSchedule("ho_pairwise", Collective::kAllToAll, shape, position).take();
+      for (const Lane& lane : schedule.lanes)
+        receiving += std::ranges::any_of(lane.blocks, [&](const Block& block) {
+          return std::ranges::any_of(block.body, [&](const Step& step) {
+            return std::ranges::any_of(step.sources, [&](const Source& source) {
+              return takesMessage(source) && shape.groupOf(source.index) != 0;
+            });
+          });
+        });
+    }
+    EXPECT_EQ(receiving, each.second);
+  }
 }
 
 TEST(Catalogue, RefusesStepsThatFoldTooManyRanks) {

@@ -211,6 +211,29 @@ TEST(UnevenArguments, EmptyOnOneSideOnlyAreNoticedAtOnce) {
   onEveryRank(6, [](int number) { checkEmptyOnOneSide(static_cast<Pairwise>(number / 2), number % 2); });
 }
 
+// Ranks with many bytes and with few take the same algorithm, though large all-to-alls between groups have one of their own.
+TEST(UnevenAllToAll, MayBeLargeOnOneRankAndSmallOnOthers) {
+  constexpr int kRanks = 4;
+  constexpr size_t kSmall = 3, kLarge = 100'000;
+  const auto comms = makeGroups({"A", "A", "B", "B"});
+  const auto sizeFrom = [](size_t rank) { return rank == 1 ? kLarge : kSmall; };
+  onEveryRank(kRanks, [&](int rank) {
+    const auto me = static_cast<size_t>(rank);
+    const std::vector<size_t> sends(kRanks, sizeFrom(me));
+    std::vector<size_t> receives;
+    for (size_t from = 0; from < kRanks; ++from) receives.push_back(sizeFrom(from));
+    const std::vector<float> input(kRanks * sizeFrom(me), element(rank, 0));
+    std::vector<float> output(kLarge + 3 * kSmall, -1.0f);
+    ASSERT_HORING(horingAlltoAllV(input.data(), sends.data(), nullptr, output.data(), receives.data(),
+                                  nullptr, horingFloat, comms[me], nullptr));
+    size_t at = 0;
+    for (int from = 0; from < kRanks; ++from)
+      for (size_t i = 0; i < receives[static_cast<size_t>(from)]; ++i)
+        ASSERT_EQ(output[at++], element(from, 0)) << "from rank " << from;
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
 // As in programs that compute the place of each block and then find it empty.
 TEST(UnevenArguments, MayPutEmptyBlocksAnywhere) {
   constexpr int kRanks = 3;

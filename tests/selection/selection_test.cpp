@@ -127,6 +127,16 @@ TEST(Selector, TakesTheFirstRowThatFits) {
   EXPECT_EQ(selector.fallback(), "");
 }
 
+TEST(Selector, LetsFewSendIntoAGroupAtOnceInLargeAllToAlls) {
+  const Config config = configWith("auto");
+  const GroupMap nodes = GroupMap::blocks(4, 4), node = GroupMap::blocks(1, 16);
+  const Selector between({config, nodes, SelectionTable::builtIn()});
+  EXPECT_EQ(chosen(between, Collective::kAllToAll, 128 << 10), "pairwise");
+  EXPECT_EQ(chosen(between, Collective::kAllToAll, (128 << 10) + 1), "ho_pairwise");
+  const Selector inside({config, node, SelectionTable::builtIn()});
+  EXPECT_EQ(chosen(inside, Collective::kAllToAll, 1 << 30), "pairwise");
+}
+
 TEST(Selector, ChoosesForSharedCoresWhatIsRightThere) {
   const SelectionTable table =
       tableOf("* * * >1 64K star\n* * * <=1 4K direct\n* * * >1 128K doubling\n* * * * * ring");

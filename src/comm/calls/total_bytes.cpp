@@ -1,7 +1,9 @@
 #include "comm/calls/total_bytes.h"
 
+#include <cstdint>
 #include <numeric>
 
+#include "base/flight_recorder.h"
 #include "schedule/postcondition.h"
 
 namespace horing {
@@ -11,6 +13,10 @@ size_t totalBytes(const CallSpec& spec, int ranks) {
   if (table.given())
     return std::accumulate(table.counts, table.counts + ranks, size_t{0}) * dataTypeBytes(spec.type);
   return spec.count * dataTypeBytes(spec.type) * blocksOf(spec.collective, ranks);
+}
+
+size_t selectionBytes(const CallSpec& spec, int ranks) {
+  return agreedCount(spec, ranks) == kCountsDiffer ? SIZE_MAX : totalBytes(spec, ranks);
 }
 
 }  // namespace horing

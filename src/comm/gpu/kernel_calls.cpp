@@ -103,8 +103,8 @@ std::vector<Call> KernelCalls::plannedCalls(const Command& command) const {
 }
 
 const Selection& KernelCalls::selectionFor(const Call& call, const Selector& selector) const {
-  const size_t bytes = totalBytes(call, membership_.ranks());
-  return team_->selectionFor(call, selector.select(call.collective, bytes));
+  return team_->selectionFor(call,
+                             selector.select(call.collective, selectionBytes(call, membership_.ranks())));
 }
 
 bool KernelCalls::mustMeet(const Command& command) {

@@ -48,7 +48,9 @@ Result<Estimate> collectiveTime(const Communicator& communicator, const CallSpec
   question.bytes = totalBytes(spec, communicator.membership().ranks());
   if (question.bytes == 0 || question.machine.ranks() == 1) return Estimate();
   const Algorithm* const algorithm =
-      communicator.selector()->select(spec.collective, question.bytes).algorithm;
+      communicator.selector()
+          ->select(spec.collective, selectionBytes(spec, communicator.membership().ranks()))
+          .algorithm;
   // An algorithm that reads and writes peers' memory is simulated as a direct exchange without copies.
   question.algorithm = algorithm->reachesPeers() ? "direct" : algorithm->name;
   question.ranks = Ranks::kOneNodeIfLikely;
