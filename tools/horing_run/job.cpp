@@ -27,6 +27,9 @@ using std::chrono::milliseconds;
 
 // How long a rank may take to vanish after SIGKILL before horing-run stops waiting for it.
 constexpr std::chrono::seconds kKillTimeout{10};
+// All ranks of a communicator learn at the same time that it has failed. Those that are ended meanwhile leave no record, and take what
+// others wait for with them, who then blame a process that is lost.
+constexpr std::chrono::milliseconds kTimeToReport{1000};
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 bool endsTheRun(int signal_number) {
@@ -146,7 +149,7 @@ int Job::wait() {
 void Job::waitForNews() {
   std::vector<pollfd> descriptors{{signals_.fd(), POLLIN, 0}};
   output_.addTo(descriptors);
-  const Clock::time_point deadline = std::min({timeout_at_, kill_at_, give_up_at_, rate_change_at_});
+  const Clock::time_point deadline = std::min({timeout_at_, end_at_, kill_at_, give_up_at_, rate_change_at_});
   int wait_ms = -1;
   if (deadline != Clock::time_point::max()) {
     const auto left = duration_cast<milliseconds>(deadline - Clock::now()).count() + 1;
@@ -179,7 +182,8 @@ void Job::pause() {
   signalAll(SIGCONT);
   const Clock::duration away = Clock::now() - stopped_at;
   started_at_ += away;
-  for (Clock::time_point* const deadline : {&timeout_at_, &kill_at_, &give_up_at_, &rate_change_at_})
+  for (Clock::time_point* const deadline :
+       {&timeout_at_, &end_at_, &kill_at_, &give_up_at_, &rate_change_at_})
     if (*deadline != Clock::time_point::max()) *deadline += away;
 }
 
@@ -200,7 +204,8 @@ void Job::collectEnded() {
 }
 
 void Job::noteFailures(const std::vector<const Rank*>& failed) {
-  if (ending_ && options_.on_failure == OnFailure::kEndAll) return;  // consequences
+  const bool is_consequence = ending_ || end_at_ != Clock::time_point::max();
+  if (is_consequence && options_.on_failure == OnFailure::kEndAll) return;
   // If several ended at the same time, a rank killed by a signal is the likelier cause.
   const Rank& first = **std::max_element(failed.begin(), failed.end(), [](const Rank* a, const Rank* b) {
     return (a->code > 128) < (b->code > 128);
@@ -212,7 +217,7 @@ void Job::noteFailures(const std::vector<const Rank*>& failed) {
   }
   std::fprintf(stderr, "horing-run: %s; ending the other ranks (%d still run)\n", describe(first).c_str(),
                running());
-  endAll(first.code, SIGTERM);
+  end_at_ = Clock::now() + kTimeToReport;
 }
 
 void Job::checkDeadlines() {
@@ -223,6 +228,10 @@ void Job::checkDeadlines() {
     std::fprintf(stderr, "horing-run: not done after %g s: ending %s\n", options_.timeout_s,
                  runningRanks().c_str());
     endAll(kTimeoutExitCode, SIGTERM);
+  }
+  if (now >= end_at_) {
+    end_at_ = Clock::time_point::max();
+    endAll(exit_code_, SIGTERM);
   }
   if (now >= kill_at_) {
     kill_at_ = Clock::time_point::max();

@@ -101,6 +101,8 @@ class Job {
   // The time of the next rate change.
   Clock::time_point rate_change_at_ = Clock::time_point::max();
   size_t rate_changes_done_ = 0;
+  // Set when a rank has failed: the others may report it until then.
+  Clock::time_point end_at_ = Clock::time_point::max();
   // Set when the ranks are being ended.
   Clock::time_point kill_at_ = Clock::time_point::max();
   Clock::time_point give_up_at_ = Clock::time_point::max();

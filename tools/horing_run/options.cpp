@@ -178,7 +178,7 @@ void declare(CLI::App& app, Options& options) {
       ->check(CLI::Range(0.0, 1e5));
   app.add_flag_callback(
       "--keep-going", [&] { options.on_failure = OnFailure::kKeepGoing; },
-      "Let the other ranks run on if one fails");
+      "Let the other ranks run on if one fails; else they are ended a second later");
   app.add_flag_callback(
       "--tag-output", [&] { options.output = Output::kTagged; },
       "Prefix each line of output with the rank it comes from");

@@ -160,6 +160,16 @@ TEST(HoringRun, EndsWithTheCodeOfTheRankThatFailed) {
   EXPECT_NE(outcome.errors.find("rank 1 ended with exit code 7"), std::string::npos) << outcome.errors;
 }
 
+TEST(HoringRun, LetsTheOthersReportBeforeItEndsThem) {
+  const std::string failed = testing::TempDir() + "failed-" + std::to_string(getpid());
+  const Outcome outcome = runProgram(
+      horingRun({"-n", "2"}, "[ $RANK = 1 ] && { >" + failed + "; exit 7; }; trap exit TERM; until [ -e " +
+                                 failed + " ]; do sleep 0.01; done; sleep 0.4; echo reported; exit 5"));
+  std::filesystem::remove(failed);
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_EQ(outcome.output, "reported\n");
+}
+
 TEST(HoringRun, EndsWith128PlusTheSignalThatEndedARank) {
   const Outcome outcome =
       runProgram(horingRun({"-n", "2"}, "[ $RANK = 1 ] && kill -KILL $$; exec sleep 1000"));
