@@ -114,7 +114,8 @@ TEST(NcclEnvironment, LogsInNcclsFormIntoItsFile) {
   const std::string path = folder.path().string() + "/log.";
   const Variable file("NCCL_DEBUG_FILE", path + "%p"), level("NCCL_DEBUG", "INFO"),
       unknown("NCCL_CUMEM_ENABLE", "0");
-  const Variable transports("HORING_TRANSPORTS", "shm,socket");
+  // As on a machine without RDMA devices.
+  const Variable transports("HORING_TRANSPORTS", "shm,verbs,socket"), devices("HORING_IB_HCA", "=none");
   destroyAll(meet(2));
   std::ifstream log(path + std::to_string(::getpid()));
   const std::string text{std::istreambuf_iterator<char>(log), {}};

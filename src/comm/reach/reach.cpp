@@ -86,7 +86,9 @@ const char* Reach::transportTo(int peer) const {
 }
 
 bool Reach::hasTransport(std::string_view name) const {
-  return parts_.connector.indexOf(name) < parts_.connector.transports().size();
+  const auto& transports = parts_.connector.transports();
+  const size_t index = parts_.connector.indexOf(name);
+  return index < transports.size() && !transports[index]->address().empty();  // empty: a placeholder
 }
 
 void Reach::lend(uint32_t transports, const HostOperation& operation, const Call& call) {
