@@ -33,7 +33,9 @@ auto listenWithin(const PortRange& range, Listen listen) -> decltype(listen(uint
     if (listening.ok()) return listening;
     last = listening.status();
   }
-  return makeStatus(Code::kSystemError, "none of the %u ports of HORING_PORTS=%u-%u can be listened on: %s",
+  return makeStatus(Code::kSystemError,
+                    "none of the %u ports of HORING_PORTS=%u-%u can be listened on: %s. Give a larger range: "
+                    "horing-info says how many a rank needs",
                     ports, unsigned{range.first}, unsigned{range.last}, last.message().c_str());
 }
 
