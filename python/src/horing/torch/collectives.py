@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from .. import _capi
 from .operation import COMPLETE, Operation, Work
+from .profiling import shown
 from .sparse import SparseSum
 from .staging import Staging
 from .tensors import Reduction, extent, movable, pointers_array, reduction, sizes_array
@@ -295,6 +296,7 @@ class Collectives:
         opts = _options(opts, timeout=timeout)
         _same_type(*outputs, *inputs)
         staging = Staging()
+        staging.tensors += inputs + outputs
         return self._exchange("all_to_all", opts, staging, outputs, inputs, outputs)
 
     def all_to_all_single(self, output, input, output_split_sizes=(), input_split_sizes=(), opts=None, timeout=None):
@@ -344,14 +346,11 @@ class Collectives:
         """Returns when all ranks have made this call."""
         opts = _options(opts, timeout=timeout)
         token = torch.zeros(1, dtype=torch.uint8)
-        pointer = token.data_ptr()
 
         def call(stream):
-            return _capi.horingAllReduce(pointer, pointer, 1, _capi.DType.uint8, _capi.Op.MAX, self._lane.comm, stream)
+            return _capi.horingAllReduce(token.data_ptr(), token.data_ptr(), 1, _capi.DType.uint8, _capi.Op.MAX, self._lane.comm, stream)
 
-        staging = Staging()
-        staging.tensors.append(token)
-        return self._submit("barrier", opts, staging, [], call)
+        return self._submit("barrier", opts, Staging(), [], call)
 
     # ---- Shared ----
 
@@ -364,12 +363,12 @@ class Collectives:
         if opts.timeout > _NO_TIMEOUT:
             operation.timeout = opts.timeout.total_seconds()
         if getattr(opts, "asyncOp", True):  # torch 2.4 always waits for the handle itself, where its options lack this
-            self._lane.start(operation)
+            shown(self._lane.start, operation)
             work = Work(self._lane, operation)
             if _compiled_code_may_wait():
                 work.register([tensor for tensor in operation.result if isinstance(tensor, torch.Tensor)])
             return self._handle(work)
-        self._lane.run(operation)
+        shown(self._lane.run, operation)
         if opts.asyncOp is False:
             return COMPLETE
         if not operation.complete:

@@ -14,6 +14,7 @@ from .. import _capi
 from .lane import Lane
 from .operation import Operation, Work
 from .own_messages import OwnMessages
+from .profiling import shown
 from .staging import Staging
 from .tensors import movable
 
@@ -42,7 +43,7 @@ class Messages:
     def send(self, tensors, dstRank: int, tag: int = 0):
         tensor, peer = tensors[0], dstRank
         if peer == self._rank:
-            return self._own(self._own_messages.send(tensor, tag))
+            return self._own(Operation("send", None, [tensor]), tag)
         self._check_peer(peer)
         staging = Staging()
         buffer = staging.input(tensor)
@@ -52,7 +53,7 @@ class Messages:
 
     def recv(self, tensors, srcRank: int, tag: int = 0):
         if srcRank == self._rank:
-            return self._own(self._own_messages.receive(tensors[0], tag))
+            return self._own(Operation("recv", None, [tensors[0]], [tensors[0]]), tag)
         self._check_peer(srcRank)
         return self._receive(tensors[0], srcRank, tag, f"recv from rank {srcRank} with tag {tag}")
 
@@ -69,14 +70,15 @@ class Messages:
                              lambda stream: _capi.horingRecvTagged(pointer, count, dtype, peer, tag, ctypes.addressof(source),
                                                                    self._lane.comm, stream))
 
-    def _own(self, operation: Operation):
+    def _own(self, operation: Operation, tag: int):
+        shown(self._own_messages.start, operation, tag)
         return self._handle(_Message(self._own_messages, operation, ctypes.c_int(self._rank)))
 
     def _message(self, name: str, channel: tuple[int, int, int], staging: Staging, result: list, source: ctypes.c_int, call):
-        operation = Operation(name, call, [*staging.tensors, source], result, staging.before, staging.after)
+        operation = Operation(name, call, staging.tensors, result, staging.before, staging.after)
         with self._channels_lock:
             lane = self._channel(channel)
-            lane.start(operation)
+            shown(lane.start, operation)
         return self._handle(_Message(lane, operation, source))
 
     def _check_peer(self, peer: int) -> None:

@@ -24,13 +24,17 @@ class OwnMessages:
         self._waiting: dict[tuple[str, int], deque[Operation]] = {}  # none of them empty
         self._ended: BaseException | None = None
 
-    def send(self, tensor: torch.Tensor, tag: int) -> Operation:
-        check_input(tensor)
-        return self._start(Operation("send", None, tensor, [], timeout=self.timeout), tag, "recv")
-
-    def receive(self, tensor: torch.Tensor, tag: int) -> Operation:
-        check_output(tensor)
-        return self._start(Operation("recv", None, tensor, [tensor], timeout=self.timeout), tag, "send")
+    def start(self, operation: Operation, tag: int) -> None:
+        """Of one tensor, named "send" or "recv". Raises errors of the tensor."""
+        sends = operation.name == "send"
+        (check_input if sends else check_output)(operation.tensors[0])
+        operation.timeout = self.timeout
+        other = self._meet(operation, tag, "recv" if sends else "send")
+        if other is not None:
+            sent, received = (operation, other) if sends else (other, operation)
+            error = self._copy(received.tensors[0], sent.tensors[0])
+            operation.end(error)
+            other.end(error)
 
     def wait(self, operation: Operation, seconds: float | None = None) -> None:
         if not operation.wait(seconds if seconds is not None else operation.timeout):
@@ -53,7 +57,8 @@ class OwnMessages:
             for operation in operations:
                 operation.end(reason)
 
-    def _start(self, operation: Operation, tag: int, counterpart: str) -> Operation:
+    def _meet(self, operation: Operation, tag: int, counterpart: str) -> Operation | None:
+        """The other end, if it waits here; otherwise this one does."""
         operation.begin()
         with self._lock:
             if self._ended is not None:
@@ -61,15 +66,11 @@ class OwnMessages:
             others = self._waiting.get((counterpart, tag))
             if others is None:
                 self._waiting.setdefault((operation.name, tag), deque()).append(operation)
-                return operation
+                return None
             other = others.popleft()
             if not others:
                 del self._waiting[counterpart, tag]
-        sent, received = (operation, other) if operation.name == "send" else (other, operation)
-        error = self._copy(received.tensors, sent.tensors)
-        operation.end(error)
-        other.end(error)
-        return operation
+        return other
 
     def _copy(self, received: torch.Tensor, sent: torch.Tensor) -> BaseException | None:
         if received.dtype is not sent.dtype or received.numel() != sent.numel():

@@ -21,7 +21,7 @@ class Flat:
 
 
 class Staging:
-    """The buffers of one operation. `tensors` are all that it needs; `before` and `after` are for Operation."""
+    """The buffers of one operation. `tensors` are those that it was given; `before` and `after`, for Operation, keep copies of them."""
 
     def __init__(self):
         self.tensors: list[torch.Tensor] = []
@@ -55,7 +55,7 @@ class Staging:
         return self._stage_blocks(tensors, other, None, store=True, in_place=in_place)
 
     def exchanged(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> tuple:
-        """Blocks of an all-to-all: all in place, or all copied, since a copy may be between two others."""
+        """Blocks of an all-to-all, whose tensors are kept elsewhere: all in place, or all copied, since a copy may be between two others."""
         for tensor in inputs:
             check_input(tensor)
         for tensor in outputs:
@@ -63,7 +63,6 @@ class Staging:
         if all(map(is_plain, inputs + outputs)):
             sent, received = Blocks(inputs), Blocks(outputs)
             if sent.usable and received.usable and _apart((sent.base, sent.end), (received.base, received.end)):
-                self.tensors += inputs + outputs
                 return sent, received
         return self._copied(inputs, None, load=True), self._copied(outputs, None, store=True)
 
@@ -84,24 +83,22 @@ class Staging:
         return buffer
 
     def _stage_blocks(self, tensors, other, wider, load=False, store=False, in_place=None):
+        self.tensors += tensors
         if wider is None and all(map(is_plain, tensors)):
             blocks = Blocks(tensors)
             is_own = in_place is not None and other == extent(tensors[in_place])
             if blocks.usable and (is_own or _apart((blocks.base, blocks.end), other)):
-                self.tensors += tensors
                 return blocks
         return self._copied(tensors, wider, load, store)
 
     def _copied(self, tensors, wider, load=False, store=False) -> Flat:
         buffer = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=wider or tensors[0].dtype)
         parts = list(buffer.split([tensor.numel() for tensor in tensors]))
-        self.tensors += tensors
         for part, tensor in zip(parts, tensors):
             self._connect(part, tensor, load, store)
         return Flat(buffer, parts)
 
     def _connect(self, buffer, tensor, load, store) -> None:
-        self.tensors.append(buffer)
         pair = (buffer.view(tensor.shape), tensor.detach())
         if load:
             self._loads.append(pair)
