@@ -20,9 +20,6 @@ from .offspring import Offspring
 from .operation import Together
 
 _DEVICES = [torch.device("cpu")]
-# A handle that only C++ holds loses its methods in torch 2.4, and C++ then waits for ever (seen in DDP); not in 2.8.
-_loses_python_halves = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 8)
-_MOST_HELD = 64  # handles, which is more than torch's C++ starts before it waits
 _MOST_UNASKED = 4096  # handles; a program may drop as many while C++ has one
 
 
@@ -57,7 +54,6 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
         self._timeout = timeout.total_seconds()
         self._member = Member(rank, global_ranks or list(range(size)))
         self._batch: list[dist.Work] | None = None  # of handles, while operations are coalesced
-        self._held: deque[dist.Work] = deque(maxlen=_MOST_HELD)
         self._unasked: deque[dist.Work] = deque(maxlen=_MOST_UNASKED)
         self._get_unasked = weakref.ref(self._unasked)
         self._open_messages()
@@ -71,8 +67,6 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
 
     def _handle(self, work: dist.Work) -> dist.Work:
         work.unasked = self._get_unasked
-        if _loses_python_halves:
-            self._held.append(work)
         if self._batch is not None:
             self._batch.append(work)
         return work
@@ -166,13 +160,14 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """Waits for started operations, then releases the group's connections. Later calls raise an error."""
-        self._lane.close()
-        self._own_messages.end(self._lane.ended)
-        self._unasked.clear()
+        self._end(self._lane.close)
 
     def abort(self) -> None:
         """Fails operations in progress, here and on the other ranks. Any thread."""
-        self._lane.abort()
+        self._end(self._lane.abort)
+
+    def _end(self, end_lane: Callable[[], None]) -> None:
+        end_lane()
         self._own_messages.end(self._lane.ended)
         self._unasked.clear()
 
