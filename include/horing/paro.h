@@ -108,9 +108,13 @@ typedef struct {
   /* Of groups of different sizes: the ranks of each, in place of ranksPerGroup; the caller's. Else NULL. */
   const int* groupSizes;
   int group, localIndex; /* with groupSizes: the rank that is meant, as horingCommGroup numbers it */
+  int isBucket; /* 1: all of it is one bucket of horingParoCreate, and all or nothing of it trainable: rounded up and cut
+                   as there, with stateBytes also of what is frozen, so that memory is exact; at most 65535 ranks.
+                   0: as the formulas say */
+  int reserved; /* 0 */
 } horingParoModel_t;
 /* clang-format off */
-#define HORING_PARO_MODEL_INITIALIZER { sizeof(horingParoModel_t), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0 }
+#define HORING_PARO_MODEL_INITIALIZER { sizeof(horingParoModel_t), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0 }
 /* clang-format on */
 
 /* The phase in which a collective of a strategy runs. */
@@ -171,9 +175,9 @@ typedef struct {
 /* Writes the cost of a strategy: memory = wireBytes * params / d(p) + gradBytes * trainable / d(g) +
  * stateBytes * trainable / d(os), where d is 1 for N, the ranks of the group for I, and the number of ranks for G; the
  * link of a node carries the sum of its ranks' slowBytes. In groups of different sizes a strategy with both I and G may
- * give a rank more or less than that of what is G, but never more than its share of its group. Memory for gathered
- * parameters in use (as many buckets as are gathered at once), for gradient buffers and for masters of frozen parameters
- * is not included. Any thread.
+ * give a rank more or less than that of what is G, but never more than its share of its group. Padding, and masters of
+ * frozen parameters, are included with isBucket only: what a client keeps is the sum over its buckets. Memory for gathered
+ * parameters in use (as many buckets as are gathered at once) and for gradient buffers is not included. Any thread.
  * Errors:
  * horingInvalidArgument (a pointer NULL, not one of the 14, a number out of range). */
 HORING_API horingResult_t horingParoGetEstimate(horingParoStrategy_t strategy, const horingParoModel_t* model,

@@ -8,6 +8,10 @@
 
 namespace horing::paro {
 
+namespace {
+constexpr size_t kShardAlignment = 16;  // bytes
+}
+
 Range overlapOf(const Range& one, const Range& other) {
   const size_t first = std::max(one.first, other.first), end = std::min(one.end(), other.end());
   return {first, end > first ? end - first : 0};
@@ -87,7 +91,8 @@ void Blocks::nest() {
   all_[static_cast<size_t>(last)].end = {1, 1};
 }
 
-Padded Blocks::padded(size_t count, size_t unit) const {
+Padded Blocks::padded(size_t count, size_t element_bytes) const {
+  const size_t unit = std::max<size_t>(1, kShardAlignment / element_bytes);
   const size_t step = unit * places_.size();
   return {quotientUp(count, step) * step, unit};
 }

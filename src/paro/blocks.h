@@ -71,8 +71,9 @@ class Blocks {
   // The ranks of a group, by local index.
   const std::vector<int>& members(int group) const { return members_[static_cast<size_t>(group)]; }
 
-  // `count` elements, rounded up.
-  Padded padded(size_t count, size_t unit) const;
+  // `count` elements of so many bytes, rounded up so that blocks begin at multiples of 16 bytes, in wider types, too: what reads them in
+  // vectors needs no first steps.
+  Padded padded(size_t count, size_t element_bytes) const;
   // The block of a rank.
   Range of(horingParoPartition_t partition, int rank, const Padded& vector) const;
   Shares shares(int rank) const;

@@ -10,9 +10,6 @@ namespace horing::paro {
 
 namespace {
 
-// Bytes. Shards begin at multiples of it in the wire type, so in wider types, too: what reads them in vectors needs no first steps.
-constexpr size_t kShardAlignment = 16;
-
 horingDataType_t wireTypeOf(horingDataType_t own, const horingParoConfig_t& config) {
   const auto gathered = static_cast<horingDataType_t>(config.gatherType);
   return bytesOf(gathered) != 0 && bytesOf(gathered) < bytesOf(own) ? gathered : own;
@@ -67,8 +64,7 @@ BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const
     list.params += param.count;
     if (trainable) list.trainable += param.count;
   }
-  for (BucketLayout& bucket : list.buckets)
-    bucket.padded = blocks.padded(bucket.count, kShardAlignment / bytesOf(bucket.type));
+  for (BucketLayout& bucket : list.buckets) bucket.padded = blocks.padded(bucket.count, bytesOf(bucket.type));
   return list;
 }
 

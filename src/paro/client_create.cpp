@@ -43,15 +43,8 @@ horingParoModel_t modelOf(const BucketLayout& bucket, const horingParoConfig_t& 
 uint64_t memoryOf(const Row& row, const BucketList& list, const Blocks& blocks, int rank,
                   const horingParoConfig_t& config) {
   uint64_t bytes = 0;
-  for (const BucketLayout& bucket : list.buckets) {
-    const horingParoModel_t model = modelOf(bucket, config);
-    const auto add = [&](horingParoPartition_t partition, int element_bytes) {
-      bytes += blocks.of(partition, rank, bucket.padded).count * static_cast<uint64_t>(element_bytes);
-    };
-    add(row.params, model.wireBytes);
-    if (bucket.trainable) add(row.grads, model.gradBytes);
-    add(row.state, model.stateBytes);
-  }
+  for (const BucketLayout& bucket : list.buckets)
+    bytes += bucketMemory(row, modelOf(bucket, config), bucket.padded, blocks, rank);
   return bytes;
 }
 

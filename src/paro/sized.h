@@ -22,7 +22,8 @@ template <>
 inline constexpr SizeRule kSizeRule<horingParoMemory_t> = {"config.memory", "MEMORY",
                                                            sizeof(horingParoMemory_t)};
 template <>
-inline constexpr SizeRule kSizeRule<horingParoModel_t> = {"model", "MODEL", sizeof(horingParoModel_t)};
+inline constexpr SizeRule kSizeRule<horingParoModel_t> = {"model", "MODEL",
+                                                          offsetof(horingParoModel_t, isBucket)};
 template <>
 inline constexpr SizeRule kSizeRule<horingParoEstimate_t> = {"estimate", "ESTIMATE",
                                                              sizeof(horingParoEstimate_t)};

@@ -24,7 +24,7 @@ constexpr Row kRows[horingParoNumStrategies] = {
 };
 
 constexpr int kMaxElementBytes = 1024;
-constexpr int kMaxRanksOfUnevenGroups = 65535;
+constexpr int kMaxCountedRanks = 65535;
 
 horingParoScope_t scopeBetween(horingParoPartition_t fine, horingParoPartition_t coarse) {
   if (fine == I) return horingParoGroup;
@@ -36,18 +36,22 @@ Move move(horingParoPhase_t phase, horingParoCollective_t collective, horingParo
   return {phase, collective, scopeBetween(fine, coarse), coarse};
 }
 
+int membersOf(const horingParoModel_t& model, int group) {
+  return model.groupSizes ? model.groupSizes[group] : model.ranksPerGroup;
+}
+
 Status checkGroups(const horingParoModel_t& model) {
   int64_t ranks = 0;
   for (int group = 0; group < model.groups; ++group) {
     const int size = model.groupSizes[group];
-    if (size < 1 || size > kMaxRanksOfUnevenGroups)
+    if (size < 1 || size > kMaxCountedRanks)
       return makeStatus(Code::kInvalidArgument, "model: groupSizes[%d] is %d: expected 1 to %d", group, size,
-                        kMaxRanksOfUnevenGroups);
+                        kMaxCountedRanks);
     ranks += size;
   }
-  if (ranks > kMaxRanksOfUnevenGroups)
+  if (ranks > kMaxCountedRanks)
     return makeStatus(Code::kInvalidArgument, "model: %lld ranks in groupSizes: expected at most %d",
-                      static_cast<long long>(ranks), kMaxRanksOfUnevenGroups);
+                      static_cast<long long>(ranks), kMaxCountedRanks);
   if (model.group < 0 || model.group >= model.groups || model.localIndex < 0 ||
       model.localIndex >= model.groupSizes[model.group])
     return makeStatus(Code::kInvalidArgument,
@@ -55,6 +59,18 @@ Status checkGroups(const horingParoModel_t& model) {
                       "group below %d",
                       model.localIndex, model.group, model.groups);
   return {};
+}
+
+Status checkBucket(const horingParoModel_t& model) {
+  const int64_t ranks = model.groupSizes ? 0 : static_cast<int64_t>(model.groups) * model.ranksPerGroup;
+  if (ranks > kMaxCountedRanks)
+    return makeStatus(Code::kInvalidArgument, "model: a bucket of %lld ranks: expected at most %d",
+                      static_cast<long long>(ranks), kMaxCountedRanks);
+  if (model.trainable == 0 || model.trainable == model.params) return {};
+  return makeStatus(Code::kInvalidArgument,
+                    "model: %llu of %llu parameters of a bucket are trainable: expected all or none",
+                    static_cast<unsigned long long>(model.trainable),
+                    static_cast<unsigned long long>(model.params));
 }
 
 Status checkModel(const horingParoModel_t& model) {
@@ -72,7 +88,11 @@ Status checkModel(const horingParoModel_t& model) {
         "bytes",
         model.groups, per_group, model.microSteps, model.wireBytes, model.stateBytes, model.gradBytes,
         kMaxMicroSteps, kMaxElementBytes);
+  if (model.isBucket < 0 || model.isBucket > 1 || model.reserved != 0)
+    return makeStatus(Code::kInvalidArgument, "model: isBucket is %d and reserved %d: expected 0 or 1, and 0",
+                      model.isBucket, model.reserved);
   if (model.groupSizes) HORING_TRY(checkGroups(model));
+  if (model.isBucket) HORING_TRY(checkBucket(model));
   if (model.trainable > model.params)
     return makeStatus(
         Code::kInvalidArgument, "model: %llu of %llu parameters are trainable: expected no more than all",
@@ -203,27 +223,43 @@ horingParoEstimate_t collectivesOf(const Row& row, const horingParoModel_t& mode
   return result;
 }
 
-Result<horingParoEstimate_t> estimate(const Row& row, const horingParoModel_t& model) {
-  HORING_TRY(checkModel(model));
-  if (!model.groupSizes) {
-    const Shares shares = Shares::even(model.groups, model.ranksPerGroup);
-    horingParoEstimate_t result = collectivesOf(row, model, shares);
-    result.memoryBytes = result.largestMemoryBytes = memoryOf(row, model, shares);
+uint64_t bucketMemory(const Row& row, const horingParoModel_t& model, const Padded& bucket,
+                      const Blocks& blocks, int rank) {
+  const auto kept = [&](horingParoPartition_t partition, int element_bytes) {
+    return blocks.of(partition, rank, bucket).count * static_cast<uint64_t>(element_bytes);
+  };
+  return kept(row.params, model.wireBytes) + kept(row.grads, model.trainable ? gradBytes(model) : 0) +
+         kept(row.state, model.stateBytes);
+}
+
+Result<horingParoEstimate_t> estimate(const Row& row, const horingParoModel_t& given) {
+  HORING_TRY(checkModel(given));
+  if (!given.groupSizes && !given.isBucket) {
+    const Shares shares = Shares::even(given.groups, given.ranksPerGroup);
+    horingParoEstimate_t result = collectivesOf(row, given, shares);
+    result.memoryBytes = result.largestMemoryBytes = memoryOf(row, given, shares);
     return result;
   }
   std::vector<Blocks::Place> places;
   int asked = 0;  // the rank
-  for (int group = 0; group < model.groups; ++group)
-    for (int local = 0; local < model.groupSizes[group]; ++local) {
-      if (group == model.group && local == model.localIndex) asked = static_cast<int>(places.size());
+  for (int group = 0; group < given.groups; ++group)
+    for (int local = 0; local < membersOf(given, group); ++local) {
+      if (group == given.group && local == given.localIndex) asked = static_cast<int>(places.size());
       places.push_back({group, local});
     }
   const Blocks blocks(std::move(places), needsGroups(row));
+  horingParoModel_t model = given;
+  const Padded bucket = blocks.padded(given.params, static_cast<size_t>(given.wireBytes));
+  if (given.isBucket) model.params = bucket.count;
+  if (given.isBucket && given.trainable) model.trainable = bucket.count;
+  const auto memory = [&](int rank) {
+    return given.isBucket ? bucketMemory(row, model, bucket, blocks, rank)
+                          : memoryOf(row, model, blocks.shares(rank));
+  };
   horingParoEstimate_t result = collectivesOf(row, model, blocks.shares(asked));
-  result.memoryBytes = memoryOf(row, model, blocks.shares(asked));
+  result.memoryBytes = memory(asked);
   for (int rank = 0; rank < blocks.ranks(); ++rank)
-    result.largestMemoryBytes =
-        std::max(result.largestMemoryBytes, memoryOf(row, model, blocks.shares(rank)));
+    result.largestMemoryBytes = std::max(result.largestMemoryBytes, memory(rank));
   return result;
 }
 

@@ -52,6 +52,9 @@ Sent sentBy(const Move& move, const Shares& shares, double bytes);
 
 // The collectives of a rank, and their bytes, for what `model` says beside the groups; without the memory.
 horingParoEstimate_t collectivesOf(const Row& row, const horingParoModel_t& model, const Shares& shares);
+// The bytes that a rank keeps of a bucket; `model` says how many of each element, and whether it is trainable.
+uint64_t bucketMemory(const Row& row, const horingParoModel_t& model, const Padded& bucket,
+                      const Blocks& blocks, int rank);
 // See horingParoGetEstimate.
 Result<horingParoEstimate_t> estimate(const Row& row, const horingParoModel_t& model);
 

@@ -67,6 +67,8 @@ TEST(ParoStrategies, CostWhatTheFormulasSay) {
                                       0,
                                       nullptr,
                                       0,
+                                      0,
+                                      0,
                                       0};
         const double m = members, a = (m - 1) / m, b = (groups - 1.0) / groups;
         const double all_bytes = 2.0 * static_cast<double>(model.params),
@@ -93,7 +95,8 @@ TEST(ParoStrategies, CostWhatTheFormulasSay) {
 }
 
 TEST(ParoStrategies, NameTheirCollectives) {
-  const horingParoModel_t model{sizeof(horingParoModel_t), 2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0};
+  const horingParoModel_t model{
+      sizeof(horingParoModel_t), 2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0, 0, 0};
   horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
   ASSERT_PARO(horingParoGetEstimate(horingParoIIG, &model, &cost));
   ASSERT_EQ(cost.numOperations, 4);
@@ -118,7 +121,8 @@ TEST(ParoStrategies, NameTheirCollectives) {
 }
 
 TEST(ParoStrategies, TakeTheTimeOfTheirCollectives) {
-  const horingParoModel_t model{sizeof(horingParoModel_t), 2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0};
+  const horingParoModel_t model{
+      sizeof(horingParoModel_t), 2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0, 0, 0};
   horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
   ASSERT_PARO(horingParoGetEstimate(horingParoIIG, &model, &cost));
   horingParoRates_t rates{};
@@ -165,7 +169,7 @@ TEST(ParoStrategies, AreMeasured) {
 TEST(ParoStrategies, CostTheLargestNumberWhereThatIsTooSmall) {
   const uint64_t params = uint64_t{1} << 51;
   const horingParoModel_t model{
-      sizeof(horingParoModel_t), 64, 8, params, params, 1 << 20, 4, 8, 0, nullptr, 0, 0};
+      sizeof(horingParoModel_t), 64, 8, params, params, 1 << 20, 4, 8, 0, nullptr, 0, 0, 0, 0};
   horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
   ASSERT_PARO(horingParoGetEstimate(horingParoGGG, &model, &cost));
   EXPECT_EQ(cost.fastBytes, UINT64_MAX);
@@ -173,7 +177,7 @@ TEST(ParoStrategies, CostTheLargestNumberWhereThatIsTooSmall) {
 }
 
 TEST(ParoStrategies, RefuseModelsThatAreNone) {
-  const horingParoModel_t good{sizeof(horingParoModel_t), 2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0};
+  const horingParoModel_t good{sizeof(horingParoModel_t), 2, 4, 8000, 8000, 3, 2, 12, 0, nullptr, 0, 0, 0, 0};
   horingParoEstimate_t cost = HORING_PARO_ESTIMATE_INITIALIZER;
   const auto refuses = [&](auto change, const char* named) {
     horingParoModel_t model = good;
@@ -189,6 +193,18 @@ TEST(ParoStrategies, RefuseModelsThatAreNone) {
   static const int kNone[] = {4, 0}, kMany[] = {65535, 1}, kGood[] = {4, 3};
   EXPECT_TRUE(refuses([](auto& model) { model.groupSizes = kNone; }, "groupSizes[1] is 0"));
   EXPECT_TRUE(refuses([](auto& model) { model.groupSizes = kMany; }, "65536 ranks in groupSizes"));
+  EXPECT_TRUE(refuses(
+      [](auto& model) {
+        model.isBucket = 1;
+        model.ranksPerGroup = 32768;
+      },
+      "a bucket of 65536 ranks: expected at most 65535"));
+  EXPECT_TRUE(refuses(
+      [](auto& model) {
+        model.isBucket = 1;
+        model.trainable = 7999;
+      },
+      "7999 of 8000 parameters of a bucket are trainable: expected all or none"));
   EXPECT_TRUE(refuses([](auto& model) { model.groupSizes = kGood, model.group = 2; }, "in group 2"));
   EXPECT_TRUE(refuses([](auto& model) { model.groupSizes = kGood, model.localIndex = 4; }, "no rank 4"));
   EXPECT_TRUE(refuses([](auto& model) { model.trainable = 8001; }, "8001 of 8000"));

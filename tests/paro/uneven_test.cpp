@@ -26,7 +26,9 @@ horingParoModel_t modelOn(const Sizes& sizes, int group, int local, uint64_t par
           0,
           sizes.data(),
           group,
-          local};
+          local,
+          0,
+          0};
 }
 
 horingParoEstimate_t costOn(const Sizes& sizes, int group, int local, horingParoStrategy_t strategy,

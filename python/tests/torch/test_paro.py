@@ -105,8 +105,8 @@ def test_memory_of_each_rank_of_groups_of_different_sizes():
         for strategy in STRATEGIES:
             net = paro.shard(made(Gpt), strategy=strategy, optimizer_values=0)
             cost, info = net._paro.cost, net._paro.client.info()
-            assert net.usage().kept == info.memoryBytes == pytest.approx(cost.kept, rel=0.02), strategy
-            assert info.largestMemoryBytes == pytest.approx(cost.most_kept, rel=0.02), strategy
+            assert net.usage().kept == info.memoryBytes == cost.kept, strategy
+            assert info.largestMemoryBytes <= cost.most_kept <= 1.02 * info.largestMemoryBytes, strategy
             assert "on 3 ranks in groups of 2, 1" in net.summary() and "most kept by a rank" in net.summary()
             if strategy == "III":
                 whole = 3 * cost.most_kept // 4 + cost.gathered + cost.grad_buffers

@@ -11,7 +11,7 @@ from torch import nn
 
 from horing.torch import paro
 from names import MixedPrecisionPolicy, fully_shard, needs_fsdp2_on_cpu, needs_paro
-from paro_models import Gpt, loss_of, made, mean_over_ranks, train
+from paro_models import STRATEGIES, Gpt, loss_of, made, mean_over_ranks, train
 from test_paro import close_to, on_groups, on_nodes
 
 pytestmark = needs_paro
@@ -26,15 +26,6 @@ def steps(net, optimizer, rank, first, count):
         optimizer.step()
         lost.append(loss.item())
     return lost
-
-
-def rounding(net, size):
-    """Bytes by which the C client rounds its buckets up to whole shards of 16 bytes, at most: kept (with two values of an optimizer, which has none
-    of them), gathered, and of a gradient buffer."""
-    added = {bucket: -bucket.count % (size * 16 // bucket.dtype.itemsize) for bucket in net._paro.buckets}
-    widths = {bucket: bucket.dtype.itemsize + bucket.grad_dtype.itemsize + 3 * bucket.state_dtype.itemsize for bucket in added}
-    return (sum(added[bucket] * widths[bucket] for bucket in added), sum(added[bucket] * bucket.dtype.itemsize for bucket in added),
-            max(added[bucket] * bucket.grad_dtype.itemsize for bucket in added))
 
 
 def test_whole_values_fit_the_model_and_any_strategy():
@@ -201,10 +192,8 @@ def test_values_stay_in_their_own_type_where_they_are_gathered_in_another(tmp_pa
                 train(net, [rank], steps=1, micro_steps=1)
                 assert set(seen) == {(gather_dtype, gather_dtype)}
                 usage, cost = net.usage(), net._paro.cost
-                state = 2 * sum(each.numel() * each.element_size() for each in net.parameters())
-                kept, gathered, _ = rounding(net, size)
-                assert abs(usage.kept + state - cost.kept) <= kept
-                assert usage.gathered <= cost.gathered + gathered
+                assert usage.kept == cost.kept
+                assert usage.gathered <= cost.gathered
                 assert f"float32 parameters, gathered in {str(gather_dtype)[6:]}, gradients in" in net.summary(), net.summary()
                 trained = net.state_dict()
                 net.save_checkpoint(tmp_path / f"{gather_dtype}-{strategy}")
@@ -250,7 +239,8 @@ def test_the_unit_that_the_backward_pass_begins_with_is_gathered_once():
 
 def bytes_kept_for_the_backward_pass(net, micro_steps):
     """Between and inside groups, in a step: the root's last module is used first in the backward pass, so the root is gathered once."""
-    root, whole = (sum(entry.count * entry.dtype.itemsize for entry in entries) for entries in (net._paro.units[0].entries, net._paro.entries))
+    of_16_bytes = net._paro.shape.ranks * 16
+    root, whole = (sum(-(-bucket.bytes // of_16_bytes) for bucket in buckets) for buckets in (net._paro.units[0].buckets, net._paro.buckets))
     gathers = [(slow, fast) for phase, _, _, _, slow, fast in net._paro.cost.operations if paro.client.PHASES[phase] == "gather parameters"]
     return [micro_steps * root / whole * sum(each) for each in zip((0, 0), *gathers)]
 
@@ -268,14 +258,12 @@ def test_memory_decides_and_the_summary_says_what_is_held():
             train(net, [rank], micro_steps=2, steps=1)
             usage, cost = net.usage(), net._paro.cost
             costs[strategy] = cost
-            state = 2 * sum(each.numel() * each.element_size() for each in net.parameters())
-            kept, gathered, grads = rounding(net, size)
-            assert abs(usage.kept + state - cost.kept) <= kept
-            assert usage.gathered <= cost.gathered + gathered
-            assert usage.grad_buffers <= cost.grad_buffers + 2 * grads
+            assert usage.kept == cost.kept
+            assert usage.gathered <= cost.gathered
+            assert usage.grad_buffers == cost.grad_buffers
             sent = usage.sent_between_groups - before.sent_between_groups, usage.sent_in_group - before.sent_in_group
             for each, most, kept in zip(sent, (cost.slow, cost.fast), bytes_kept_for_the_backward_pass(net, 2)):
-                assert most - kept <= each <= 1.1 * (most - kept), (strategy, sent, cost)
+                assert abs(each - (most - kept)) <= len(net._paro.buckets), (strategy, sent, cost)
             text = net.summary()
             assert f"PaRO {strategy}" in text and "<- this one" in text and "layers.2: 12 parameters" in text, text
         assert costs["GGG"].gathered > 0 == costs["NNN"].gathered
@@ -296,6 +284,40 @@ def test_memory_decides_and_the_summary_says_what_is_held():
     on_nodes(body)
 
 
+def test_padding_of_many_small_buckets_is_counted_beforehand():
+    class Rows(nn.Sequential):
+        def __init__(self):
+            super().__init__(*(nn.Linear(2, 2, bias=number % 2 == 0) if number % 3 else nn.Linear(2, 2).bfloat16() for number in range(30)))
+            self.scale = nn.Parameter(torch.ones(1))
+            self[7].requires_grad_(False)
+
+        def forward(self, hidden):
+            hidden = hidden * self.scale
+            for number, each in enumerate(self):
+                hidden = each(hidden.float() if number % 3 else hidden.bfloat16())
+            return hidden.sum()
+
+    def body(rank, size):
+        for strategy in ("auto", *STRATEGIES):
+            net = paro.shard(Rows(), strategy=strategy, units=[nn.Linear])
+            optimizer = torch.optim.Adam(net.parameters())
+            for _ in range(2):
+                optimizer.zero_grad()
+                net(torch.ones(1, 2)).backward()
+                optimizer.step()
+            usage, cost, info = net.usage(), net._paro.cost, net._paro.client.info()
+            state = sum(each.nbytes for of in optimizer.state.values() for name, each in of.items() if name != "step")
+            assert usage.kept == cost.kept and state == net._paro.optimizer_bytes, strategy
+            assert usage.grad_buffers == cost.grad_buffers, strategy
+            assert usage.gathered in (cost.gathered, cost.gathered * 3 // 4), strategy  # the unit used before is kept by some models only
+            # Beyond that, values of the optimizer for padding, of which this has none.
+            assert info.largestMemoryBytes + state <= cost.most_kept, strategy
+            whole = sum(bucket.bytes for bucket in net._paro.buckets)
+            assert strategy != "NNN" or usage.kept > 3 * whole  # of which padding is a good part
+
+    on_nodes(body)
+
+
 def test_more_gradient_buffers_train_the_same_and_are_counted():
     def body(rank, size):
         expected = torch.tensor(train(made(Gpt), range(size)), dtype=torch.float64)
@@ -304,7 +326,7 @@ def test_more_gradient_buffers_train_the_same_and_are_counted():
             net = paro.shard(made(Gpt), strategy="GGG", grad_buffers=grad_buffers)
             torch.testing.assert_close(mean_over_ranks(train(net, [rank])), expected, rtol=1e-10, atol=1e-10)
             held[grad_buffers] = net.usage().grad_buffers
-            assert held[grad_buffers] <= net._paro.cost.grad_buffers + 64 * grad_buffers
+            assert held[grad_buffers] == net._paro.cost.grad_buffers
         assert held[4] == 2 * held[2]
         with pytest.raises(ValueError, match="gradBuffers is 1: expected 2 to 64"):
             paro.shard(made(Gpt), strategy="GGG", grad_buffers=1)
@@ -334,7 +356,8 @@ def test_the_summary_draws_what_is_where(tmp_path):
                 texts = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
                 assert texts[0] == f"PaRO {strategy} on {size} ranks in {net._paro.shape}"
                 assert "0.1 (this one)" in texts and {"0", "1", "2"} <= set(texts), texts
-                assert any(f"{paro.summary.text_of(net._paro.cost.kept)} kept" in text for text in texts), texts
+                kept = net._paro.cost.kept + net._paro.optimizer_bytes
+                assert any(f"{paro.summary.text_of(kept)} kept" in text for text in texts), texts
                 rectangles = list(root.iter("{http://www.w3.org/2000/svg}rect"))
                 # The share of this rank's row that is filled with the color of parameters.
                 filled = [float(each.get("width")) for each in rectangles if each.get("fill") == "#2f6fc4" and each.get("height") == "13" and

@@ -32,7 +32,8 @@ class _Sized(ctypes.Structure):
 class Model(_Sized):
     _fields_ = [("size", c_size_t), ("groups", c_int), ("ranksPerGroup", c_int), ("params", c_uint64), ("trainable", c_uint64),
                 ("microSteps", c_int), ("wireBytes", c_int), ("stateBytes", c_int), ("gradBytes", c_int),
-                ("groupSizes", POINTER(c_int)), ("group", c_int), ("localIndex", c_int)]
+                ("groupSizes", POINTER(c_int)), ("group", c_int), ("localIndex", c_int), ("isBucket", c_int),
+                ("reserved", c_int)]
 
 
 class Operation(ctypes.Structure):

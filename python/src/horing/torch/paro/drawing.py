@@ -63,8 +63,9 @@ def draw(sharding) -> str:
     units, end_of_units = _draw_units(sharding, shares)
     height = max(end_of_ranks, end_of_units) + 34
     title = f"PaRO {cost.name} on {sharding.shape.ranks} ranks in {sharding.shape}"
-    total = (f"expected of this rank: {text_of(cost.kept)} kept, {text_of(cost.gathered)} gathered at the same time, {text_of(cost.grad_buffers)} for "
-             f"gradients on their way: {text_of(cost.kept + cost.gathered + cost.grad_buffers)}")
+    kept = cost.kept + sharding.optimizer_bytes
+    total = (f"expected of this rank: {text_of(kept)} kept, {text_of(cost.gathered)} gathered at the same time, {text_of(cost.grad_buffers)} for "
+             f"gradients on their way: {text_of(kept + cost.gathered + cost.grad_buffers)}")
     legend = "".join(f'<rect x="{16 + 130 * at}" y="34" width="10" height="10" fill="{color}"/><text x="{32 + 130 * at}" y="43">{name}</text>'
                      for at, (name, color) in enumerate(_KINDS))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}">\n<title>{escape(title)}</title>'

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
 
 from . import client as c
-from .layout import Entry, Unit
+from .layout import Unit
 
 _PARTITIONS = {c.WHOLE: "whole", c.BY_GROUP: "sharded in the group", c.BY_ALL: "sharded over all ranks"}
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
@@ -41,8 +46,9 @@ class Shape:
 
 @dataclass(eq=False)
 class Cost:
-    """Of a strategy on one rank: bytes that are kept, held at the same time for use, and sent in an optimizer step; `most_kept` by any
-    rank. `estimates` are those of the C library, each with the number of vectors; `seconds`, where they were measured, of all collectives."""
+    """Of a strategy on one rank: bytes that are kept without the optimizer's state, held at the same time for use, and sent in an optimizer
+    step; `most_kept` by any rank, with that state. `estimates` are those of the C library, each for a number of buckets; `seconds`, where they
+    were measured, of all collectives."""
 
     strategy: int
     name: str
@@ -66,7 +72,7 @@ class Cost:
         return self.most_kept + self.gathered + self.grad_buffers
 
     def take_time(self, rates: c.Rates) -> None:
-        self.seconds = sum(c.seconds(estimate, vectors, rates) for estimate, vectors in self.estimates)
+        self.seconds = sum(number * c.seconds(estimate, 1, rates) for estimate, number in self.estimates)
 
     def where(self) -> dict[str, str]:
         return {"parameters": _PARTITIONS[self.params], "gradients": _PARTITIONS[self.grads],
@@ -97,58 +103,81 @@ def time_of(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
+class _Bucket(NamedTuple):
+    """What the cost of one depends on."""
+
+    count: int
+    dtype: torch.dtype
+    wire_dtype: torch.dtype
+    grad_dtype: torch.dtype
+    state_dtype: torch.dtype
+    trainable: bool
+
+    def model(self, shape: Shape, micro_steps: int = 1, optimizer_values: int = 0) -> c.Model:
+        width, state_width = self.wire_dtype.itemsize, self.state_dtype.itemsize
+        has_master = width < (state_width if self.trainable else self.dtype.itemsize)
+        trainable, values = (self.count, optimizer_values) if self.trainable else (0, 0)
+        sizes = None if shape.is_grid else (c.c_int * len(shape.sizes))(*shape.sizes)
+        return c.Model(len(shape.sizes), shape.sizes[0], self.count, trainable, micro_steps, width, (has_master + values) * state_width,
+                       self.grad_dtype.itemsize, sizes, shape.group, shape.local, 1)
+
+    def gathered(self, shape: Shape) -> int:
+        """Bytes of its parameters."""
+        whole = self._replace(dtype=self.wire_dtype, trainable=False)
+        return c.estimate(0, whole.model(shape)).memoryBytes
+
+    def grads(self, shape: Shape) -> int:
+        return self.gathered(shape) // self.wire_dtype.itemsize * self.grad_dtype.itemsize
+
+
+def _buckets_of(unit: Unit, bucket_bytes: int) -> list[_Bucket]:
+    """As the C client lays them out."""
+    found: list[_Bucket] = []
+    latest: dict[tuple, int] = {}  # of each kind
+    for entry in unit.entries:
+        kind = entry.dtype, entry.trainable
+        count = found[latest[kind]].count if kind in latest else 0
+        if kind not in latest or (count > 0 and count + entry.count > bucket_bytes // entry.wire_dtype.itemsize):
+            latest[kind], count = len(found), 0
+            found.append(_Bucket(0, entry.dtype, entry.wire_dtype, entry.grad_dtype, entry.state_dtype, entry.trainable))
+        found[latest[kind]] = found[latest[kind]]._replace(count=count + entry.count)
+    return found
+
+
 def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int,
             grad_buffers: int = 2) -> Cost:
     row = c.strategy_info(strategy)
     kept = most_kept = slow = fast = 0
-    sizes = (c.c_int * len(shape.sizes))(*shape.sizes)
     operations: dict[tuple, list[int]] = {}
     estimates = []
-    entries = [entry for unit in units for entry in unit.entries]
-    for dtype in dict.fromkeys(entry.dtype for entry in entries):  # in the same order on all ranks, so that they choose the same strategy
-        same = [entry for entry in entries if entry.dtype == dtype]
-        width, state_width = same[0].wire_dtype.itemsize, same[0].state_dtype.itemsize
-        state_bytes = (optimizer_values + (width < state_width)) * state_width
-        count, trainable = sum(entry.count for entry in same), sum(entry.count for entry in same if entry.trainable)
-
-        def estimate_of(count: int, trainable: int, state_bytes: int) -> c.Estimate:
-            return c.estimate(strategy, c.Model(len(sizes), shape.sizes[0], count, trainable, micro_steps, width, state_bytes, same[0].grad_dtype.itemsize,
-                                                None if shape.is_grid else sizes, shape.group, shape.local))
-
-        cost = estimate_of(count, trainable, state_bytes)
-        if count > trainable and width < dtype.itemsize:  # frozen ones have masters, too, which are kept as state is
-            masters, none = (estimate_of(count - trainable, count - trainable, each) for each in (dtype.itemsize, 0))
-            kept += masters.memoryBytes - none.memoryBytes
-            most_kept += masters.largestMemoryBytes - none.largestMemoryBytes
-        estimates.append((cost, sum(-(-sum(entry.count * width for entry in unit.entries if entry.dtype == dtype) // bucket_bytes) for unit in units) or 1))
-        kept, most_kept = kept + cost.memoryBytes, most_kept + cost.largestMemoryBytes
-        slow, fast = slow + cost.slowBytes, fast + cost.fastBytes
-        for each in cost.operations[:cost.numOperations]:
+    buckets = [_buckets_of(unit, bucket_bytes) for unit in units]
+    # In the same order on all ranks, so that they choose the same strategy.
+    for bucket, number in Counter(itertools.chain.from_iterable(buckets)).items():
+        own, whole = (c.estimate(strategy, bucket.model(shape, micro_steps, each)) for each in (0, optimizer_values))
+        estimates.append((whole, number))
+        kept, most_kept = kept + number * own.memoryBytes, most_kept + number * whole.largestMemoryBytes
+        slow, fast = slow + number * whole.slowBytes, fast + number * whole.fastBytes
+        for each in whole.operations[:whole.numOperations]:
             sums = operations.setdefault((each.phase, each.collective, each.scope, each.times), [0, 0])
-            sums[0] += each.slowBytes
-            sums[1] += each.fastBytes
+            sums[0] += number * each.slowBytes
+            sums[1] += number * each.fastBytes
     return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept, most_kept,
-                0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(row, shape, units, grad_buffers), slow, fast,
+                0 if row.params == c.WHOLE else _most_gathered(buckets, shape), _grad_buffers(row, shape, buckets, grad_buffers), slow, fast,
                 tuple((*key, *sums) for key, sums in operations.items()), tuple(estimates))
 
 
-def _most_gathered(units: list[Unit]) -> int:
+def _most_gathered(buckets: list[list[_Bucket]], shape: Shape) -> int:
     """The root, the unit in use, its predecessor and its successor."""
-    sizes = [sum(entry.count * entry.wire_dtype.itemsize for entry in unit.entries) for unit in units]
+    sizes = [sum(bucket.gathered(shape) for bucket in each) for each in buckets]
     return sizes[0] + sum(sorted(sizes[1:], reverse=True)[:3])
 
 
-def _grad_buffers(row: c.StrategyInfo, shape: Shape, units: list[Unit], most: int) -> int:
-    """`most` of the longest bucket, where buckets end with units. None where gradients stay whole, and no groups of different sizes exchange them."""
+def _grad_buffers(row: c.StrategyInfo, shape: Shape, buckets: list[list[_Bucket]], most: int) -> int:
+    """`most` of the longest bucket. None where gradients stay whole, and no groups of different sizes exchange them."""
     if row.grads == c.WHOLE and (shape.is_grid or row.state != c.BY_GROUP):
         return 0
-    sizes: dict[tuple, int] = {}
-    for unit in units:
-        for entry in unit.entries:
-            if entry.trainable:
-                key = (unit.number, entry.dtype)
-                sizes[key] = sizes.get(key, 0) + entry.count * entry.grad_dtype.itemsize
-    return min(most, len(sizes)) * max(sizes.values(), default=0)
+    sizes = [bucket.grads(shape) for each in buckets for bucket in each if bucket.trainable]
+    return min(most, len(sizes)) * max(sizes, default=0)
 
 
 def fitting(name: str, memory: int | None, costs: list[Cost]) -> list[Cost]:

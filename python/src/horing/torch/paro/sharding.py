@@ -104,6 +104,11 @@ class Sharding:
                 entry.given.data = torch.empty(0, dtype=entry.dtype)
             entry.given = None
 
+    @property
+    def optimizer_bytes(self) -> int:
+        """Of this rank's state, once the optimizer has allocated it."""
+        return self.optimizer_values * sum(entry.shard.numel() * entry.shard.element_size() for entry in self.entries)
+
     def part_of(self, entry: Entry) -> tuple[int, int]:
         """The elements of a parameter that this rank writes to a checkpoint: its shard, or an equal part of one that is frozen."""
         if entry.trainable:

@@ -40,7 +40,7 @@ def summary(sharding, svg: str | os.PathLike | None) -> str:
     lines += [f"  {'types':<16}{each}" for each in sorted({_types_of(bucket) for bucket in sharding.buckets})]
     lines += ["", "memory of a rank      expected, now"]
     lines += [f"  {what:<20}{text_of(expected)}, {text_of(now)}" for what, expected, now in (
-        ("kept", cost.kept, used.kept + _optimizer_bytes(sharding)), ("gathered for use", cost.gathered, used.gathered),
+        ("kept", cost.kept + sharding.optimizer_bytes, used.kept + sharding.optimizer_bytes), ("gathered for use", cost.gathered, used.gathered),
         ("gradient buffers", cost.grad_buffers, used.grad_buffers))]
     if not shape.is_grid:
         lines.append(f"  {'most kept by a rank':<20}{text_of(cost.most_kept)}")
@@ -51,10 +51,6 @@ def summary(sharding, svg: str | os.PathLike | None) -> str:
               f"{text_of(fast)} inside" for phase, collective, scope, times, slow, fast in cost.operations]
     lines += ["", "units", *(_unit_line(unit) for unit in sharding.units if unit.entries), "", "why", *_choices(sharding)]
     return "\n".join(lines)
-
-
-def _optimizer_bytes(sharding) -> int:
-    return sharding.optimizer_values * sum(entry.shard.numel() * entry.shard.element_size() for entry in sharding.entries)
 
 
 def _types_of(bucket) -> str:
