@@ -327,6 +327,11 @@ class GpuMessageTrouble : public GpuTrouble {
   horingResult_t receive(void* stream) {
     return horingRecv(target_.data(), kLarge, horingFloat, 0, comms_[1], stream);
   }
+  // Of operations that begin later.
+  void shortenDeadlines() const {
+    for (const horingComm_t comm : comms_)
+      EXPECT_HORING(horingCommSetTimeout(comm, horing::test::kShortDeadlineMs));
+  }
   static constexpr size_t kLarge = 4 << 20;
   const GpuVector<float> large_{cuda_, kGpu, filled(0, kLarge)},
       target_{cuda_, kGpu, std::vector<float>(kLarge, -7)};
@@ -365,8 +370,7 @@ TEST_F(GpuMessageTrouble, WithACopyInTheMiddleIsNamed) {
 
 // Which is that copy's, not that of the whole call; and not the peer is named, which has not even called.
 TEST_F(GpuMessageTrouble, WithACopyThatDoesNotEndIsNamedAtTheDeadline) {
-  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs),
-      slots("HORING_TESTS_SLOTS", "32");
+  const Setting slots("HORING_TESTS_SLOTS", "32");
   for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
   comms_ = makeCommunicators(2, Meeting::kInitAll);
   const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
@@ -374,6 +378,7 @@ TEST_F(GpuMessageTrouble, WithACopyThatDoesNotEndIsNamedAtTheDeadline) {
   EXPECT_HORING(receive(other.get()));
   stream.synchronize();
   other.synchronize();
+  shortenDeadlines();
   const int copies = cuda_.calls("cuMemcpyAsync");
   cuda_.slowCopies(100'000);
   EXPECT_HORING(send(stream.get()));
@@ -413,9 +418,7 @@ class HeldDriver : public GpuMessageTrouble {
 };
 
 TEST_F(HeldDriver, IsLetGoBehindTheDeadline) {
-  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
-  for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
-  comms_ = makeCommunicators(2, Meeting::kInitAll);
+  shortenDeadlines();
   const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
   sendHeld(stream, other);
   stream.synchronize();

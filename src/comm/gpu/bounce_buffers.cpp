@@ -20,11 +20,10 @@ size_t pinnedBytes(int ranks) {
 
 }  // namespace
 
-BounceBuffers::BounceBuffers(std::shared_ptr<const CudaDevice> device, int ranks, int64_t timeout_ms,
+BounceBuffers::BounceBuffers(std::shared_ptr<const CudaDevice> device, int ranks,
                              std::function<Status()> returned)
     : device_(std::move(device)),
       pinned_bytes_(pinnedBytes(ranks)),
-      timeout_ns_(timeout_ms * 1'000'000),
       returned_(std::move(returned)),
       driver_(device_) {}
 

@@ -40,10 +40,10 @@ class BounceBuffers {
   // In flight at once: two flows with each peer, two buffers per flow.
   static constexpr size_t mostCopies(int ranks) { return 4 * static_cast<size_t>(ranks); }
 
-  // `timeout_ms`: for each copy. `returned`: called after each step of a copy, which may have been a driver call; its error ends the
-  // operation (comm/gpu/stream_release.h).
+  // `returned`: called after each step of a copy, which may have been a driver call; its error ends the operation
+  // (comm/gpu/stream_release.h).
   BounceBuffers(
-      std::shared_ptr<const CudaDevice> device, int ranks, int64_t timeout_ms,
+      std::shared_ptr<const CudaDevice> device, int ranks,
       std::function<Status()> returned = [] { return Status(); });
   // Memory that the GPU may still access is never freed.
   ~BounceBuffers();
@@ -53,8 +53,11 @@ class BounceBuffers {
   // Allocates the memory, once. Any thread; before begin(), and before the caller's stream waits for this operation: a driver that pins or
   // frees memory may wait for streams. So the memory is allocated for the maximum number of flows, and freed last.
   Status reserve();
-  // Sets the copier, while nothing is in flight; null: the driver.
-  void use(GpuCopier* copier) { copier_ = copier ? copier : &driver_; }
+  // For copies from now on, while nothing is in flight: the copier (null: the driver), and how long each may take.
+  void use(GpuCopier* copier, int64_t timeout_ms) {
+    copier_ = copier ? copier : &driver_;
+    timeout_ns_ = timeout_ms * 1'000'000;
+  }
   // See MemoryCopier. Errors: kUnhandledCudaError, kTimeout; the error of `news`.
   Status copy(std::byte* to, const std::byte* from, size_t bytes, MemoryCopier::Ends ends,
               const std::function<Status()>& news);
@@ -98,13 +101,13 @@ class BounceBuffers {
 
   const std::shared_ptr<const CudaDevice> device_;
   const size_t pinned_bytes_;
-  const int64_t timeout_ns_;
   const std::function<Status()> returned_;
   const SteadyClock clock_;
   std::mutex mutex_;  // for reserve()
   PinnedMemory memory_;
   DriverCopier driver_;
   GpuCopier* copier_ = &driver_;
+  int64_t timeout_ns_ = 0;
   std::vector<Flow> flows_;  // as many as the largest group had
   size_t buffer_bytes_ = 0;
   std::atomic<uint64_t> memory_bytes_{0};

@@ -9,7 +9,7 @@ namespace horing {
 Status GpuInPlace::copy(std::byte* to, const std::byte* from, size_t bytes, Ends ends) {
   if (bytes == 0) return {};
   return buffers_.copy(to, from, bytes, ends, [this] {
-    return limits_.aborted.load(std::memory_order_relaxed)
+    return aborted_.load(std::memory_order_relaxed)
                ? makeStatus(Code::kInvalidUsage, "the communicator was aborted")
                : Status();
   });

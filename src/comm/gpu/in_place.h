@@ -16,14 +16,10 @@ namespace horing {
 // A resource of one thread.
 class GpuInPlace final : public MemoryCopier {
  public:
-  // The timeout of a copy, and the conditions that end it early; must outlive this object.
-  struct Limits {
-    int64_t timeout_ms;
-    const std::atomic<bool>& aborted;
-  };
-  // `buffers` must outlive this object.
-  GpuInPlace(std::shared_ptr<const CudaDevice> device, const Limits& limits, BounceBuffers& buffers)
-      : device_(std::move(device)), limits_(limits), buffers_(buffers) {}
+  // `aborted` ends copies early. It and `buffers` must outlive this object.
+  GpuInPlace(std::shared_ptr<const CudaDevice> device, const std::atomic<bool>& aborted,
+             BounceBuffers& buffers)
+      : device_(std::move(device)), aborted_(aborted), buffers_(buffers) {}
   GpuInPlace(const GpuInPlace&) = delete;
   GpuInPlace& operator=(const GpuInPlace&) = delete;
 
@@ -44,7 +40,7 @@ class GpuInPlace final : public MemoryCopier {
 
  private:
   const std::shared_ptr<const CudaDevice> device_;
-  const Limits limits_;
+  const std::atomic<bool>& aborted_;
   BounceBuffers& buffers_;
 };
 

@@ -135,8 +135,7 @@ void GpuProxy::turn() {
 
 bool GpuProxy::isOver() {
   if (!stopping_) return false;
-  const int64_t waited_ms = (clock_.nowNs() - stopped_ns_) / 1'000'000;
-  return ended_ || cuda::loadFlag(options_.abort) != 0 || flushed() || waited_ms > options_.timeout_ms;
+  return ended_ || cuda::loadFlag(options_.abort) != 0 || flushed() || clock_.nowNs() > stop_at_ns_;
 }
 
 void GpuProxy::takeNew() {
@@ -154,7 +153,7 @@ void GpuProxy::takeNew() {
   added_activities_.clear();
   if (stop_ && !stopping_) {
     stopping_ = true;
-    stopped_ns_ = clock_.nowNs();
+    stop_at_ns_ = clock_.nowNs() + options_.timeout_ms() * 1'000'000;
   }
 }
 

@@ -30,7 +30,8 @@ struct GpuProxyOptions {
   LinkShape shape{};         // see cuda::bridgeChannel(); for transports that copy
   uint32_t queue_slots = 0;  // for transports that use the queues' slots in place
   WaitPolicy wait{};
-  int64_t timeout_ms = 0;           // wait for peers to receive what finished kernels have sent
+  // How long to wait for peers to receive what finished kernels have sent; asked when that begins. Any thread.
+  std::function<int64_t()> timeout_ms{};
   int64_t left_ms = 30'000;         // how long a graph replay may stall after a peer has left
   int sleep_ms = 500;               // while no kernel is expected; launches and peers wake it
   const uint32_t* abort = nullptr;  // set: kernels end, and their data is discarded
@@ -156,7 +157,7 @@ class GpuProxy {
   std::vector<std::span<const cuda::Activity>> activities_;  // by plan
   bool stopping_ = false;
   bool ended_ = false;  // the communicator has ended
-  int64_t stopped_ns_ = 0;
+  int64_t stop_at_ns_ = 0;
   int64_t idle_since_ns_ = 0;
   int64_t looked_ns_ = 0;
   ServiceThread thread_;  // destroyed first

@@ -147,7 +147,7 @@ Status RemoteGpus::makeProxies(const Own& own) {
     options.queue_slots = sizes_.bridged_shape.slots;
     options.moved_ns = moved_ns;
     options.wait = communicator_.choices().wait;
-    options.timeout_ms = communicator_.timeoutMs();
+    options.timeout_ms = [this] { return communicator_.timeoutMs(); };
     options.abort = own.abort;
     options.news = own.news;
     options.fail = [this](const Status& status) { membership_.control().announceError(status); };

@@ -30,8 +30,8 @@ Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const std::shared_ptr<c
                                                          Communicator& communicator) {
   const Membership& membership = communicator.membership();
   const int rank = membership.rank();
-  std::unique_ptr<StagedCalls> calls(new StagedCalls(device, communicator, {rank, membership.ranks()},
-                                                     {communicator.timeoutMs(), membership.aborted()}));
+  std::unique_ptr<StagedCalls> calls(
+      new StagedCalls(device, communicator, {rank, membership.ranks()}, membership.aborted()));
   HORING_TRY(calls->initialise());
   return calls;
 }
@@ -251,7 +251,7 @@ Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, D
     StreamRelease& release;
     ~Steps() { release.end(); }
   };
-  release_.begin();
+  release_.begin(2 * std::min(communicator_.timeoutMs(), kLongestHoldMs));
   const Steps steps{release_};
   const Status status = carryOutPieces(operation, run, deadline, aborted);
   let_go.succeeded = status.ok();
@@ -260,7 +260,7 @@ Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, D
 
 Status StagedCalls::carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
                                    const std::atomic<bool>& aborted) {
-  bounce_buffers_.use(operation.has_copy_kernel ? kernel_copier_.get() : nullptr);
+  bounce_buffers_.use(operation.has_copy_kernel ? kernel_copier_.get() : nullptr, communicator_.timeoutMs());
   for (size_t i = 0; i < operation.pieces.size(); ++i) {
     const uint32_t number = operation.first + static_cast<uint32_t>(i);
     HORING_TRY(awaitArrival(number, deadline, aborted));
@@ -315,7 +315,7 @@ Status StagedCalls::run(const Command& command, const Run& run_on_host, int64_t 
                         const std::atomic<bool>& aborted) {
   const StagedPieces pieces(command, place_);
   if (pieces.hasCopier()) HORING_TRY(bounce_buffers_.reserve());
-  bounce_buffers_.use(nullptr);
+  bounce_buffers_.use(nullptr, timeout_ms);
   HORING_ASSIGN(std::byte* const staging, reserve(blocking_slot_, pieces.largestBytes()));
   const CudaApi& api = device_->api();
   for (size_t i = 0; i < pieces.count(); ++i) {

@@ -64,7 +64,7 @@ class StagedCalls {
   // several streams are serialised. Writes the host's part to `operation`, also on failure or an exception: the host must then release the
   // waits. Errors: kInvalidUsage for a stream of another GPU; then, and if memory has run out, nothing was enqueued.
   Status enqueue(const Command& command, std::span<const CudaStream> streams, StagedOperation& operation);
-  // Runs the host's part when the GPU reaches it: at most until the deadline, or `aborted`.
+  // Runs the host's part when the GPU reaches it: at most until the deadline, or `aborted`. Each copy may take the communicator's timeout.
   Status carryOut(const StagedOperation& operation, const Run& run, Deadline deadline,
                   const std::atomic<bool>& aborted);
   // Runs both parts after earlier work on the default stream; complete on return. Each GPU copy may take `timeout_ms`, or until `aborted`.
@@ -103,15 +103,14 @@ class StagedCalls {
       600'000;  // limit for blocked driver calls, even if operations may take longer
   using Slot = std::vector<StagingMemory>;  // the last one is in use; a GPU may still use the earlier ones
 
-  // `copies`: for messages that could not move in place.
   StagedCalls(const std::shared_ptr<const CudaDevice>& device, Communicator& communicator, StagedPlace place,
-              const GpuInPlace::Limits& copies)
+              const std::atomic<bool>& aborted)
       : communicator_(communicator),
         device_(device),
-        release_(2 * std::min(copies.timeout_ms, kLongestHoldMs), copies.aborted, [this] { letGoAll(); }),
-        bounce_buffers_(device, place.ranks, copies.timeout_ms, [this] { return driverReturned(); }),
-        in_place_(device, copies, bounce_buffers_),
-        large_(device, copies, bounce_buffers_),
+        release_(aborted, [this] { letGoAll(); }),
+        bounce_buffers_(device, place.ranks, [this] { return driverReturned(); }),
+        in_place_(device, aborted, bounce_buffers_),
+        large_(device, aborted, bounce_buffers_),
         one_sided_(device, communicator),
         place_(place) {
     place_.copier = &large_;

@@ -22,8 +22,9 @@ Status StreamRelease::start() {
   return thread_.start("a watch over streams that wait for the host", [this] { serve(); });
 }
 
-void StreamRelease::begin() {
+void StreamRelease::begin(int64_t limit_ms) {
   const std::lock_guard lock(mutex_);
+  limit_ns_ = limit_ms * 1'000'000;
   since_ns_.store(clock_.nowNs(), std::memory_order_relaxed);
   changed_.notify_all();
 }

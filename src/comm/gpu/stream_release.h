@@ -19,9 +19,8 @@ namespace horing {
 // during a step.
 class StreamRelease {
  public:
-  // `limit_ms`: how long a step may take; when `aborted`, a second.
-  StreamRelease(int64_t limit_ms, const std::atomic<bool>& aborted, std::function<void()> release)
-      : limit_ns_(limit_ms * 1'000'000), aborted_(aborted), release_(std::move(release)) {}
+  StreamRelease(const std::atomic<bool>& aborted, std::function<void()> release)
+      : aborted_(aborted), release_(std::move(release)) {}
   ~StreamRelease() { stop(); }
   StreamRelease(const StreamRelease&) = delete;
   StreamRelease& operator=(const StreamRelease&) = delete;
@@ -30,7 +29,8 @@ class StreamRelease {
   Status start();
   // `release` is not called any more.
   void stop();
-  void begin();
+  // `limit_ms`: how long each step may take until end(); when `aborted`, a second.
+  void begin(int64_t limit_ms);
   // Ends a step and begins the next, if a step is in progress.
   void step() {
     if (since_ns_.load(std::memory_order_relaxed) != 0)
@@ -45,10 +45,10 @@ class StreamRelease {
   bool isStuck();
 
   const SteadyClock clock_;
-  const int64_t limit_ns_;
   const std::atomic<bool>& aborted_;
   const std::function<void()> release_;
   std::atomic<int64_t> since_ns_{0};  // 0: no step; no other data depends on it
+  int64_t limit_ns_ = 0;              // under mutex_
   std::atomic<bool> released_{false};
   int64_t aborted_since_ns_ = 0;  // used by the thread only
   std::mutex mutex_;

@@ -45,7 +45,8 @@ class BounceBuffersTest : public ::testing::Test {
     cuda_.slowCopies(0);
   }
   std::unique_ptr<BounceBuffers> make(int64_t timeout_ms = kLongMs) {
-    auto buffers = std::make_unique<BounceBuffers>(gpu_, kRanks, timeout_ms);
+    auto buffers = std::make_unique<BounceBuffers>(gpu_, kRanks);
+    buffers->use(nullptr, timeout_ms);
     EXPECT_TRUE(buffers->reserve().ok());
     return buffers;
   }
@@ -129,7 +130,7 @@ class BounceBuffersBy : public BounceBuffersTest, public ::testing::WithParamInt
   }
   std::unique_ptr<BounceBuffers> make(int64_t timeout_ms = kLongMs) {
     auto buffers = BounceBuffersTest::make(timeout_ms);
-    buffers->use(kernel_.get());
+    buffers->use(kernel_.get(), timeout_ms);
     return buffers;
   }
 
@@ -241,7 +242,8 @@ TEST_F(BounceBuffersTest, SayWhatTheDriverSays) {
                                             {"cuEventRecord", 3},
                                             {"cuEventQuery", 3}})
     for (const bool reads : {true, false}) {
-      BounceBuffers buffers(gpu_, kRanks, kLongMs);
+      BounceBuffers buffers(gpu_, kRanks);
+      buffers.use(nullptr, kLongMs);
       cuda_.fail(function, 700, successes);
       Status status = buffers.reserve();
       if (status.ok()) {

@@ -64,7 +64,7 @@ class Side {
     options.transports.push_back(std::make_unique<CountingTransport>(
         makeFaultyTransport(makeLoopbackTransport(hub, rank).take(), rank, faults), sleeps_, no_memory_));
     options.shape = {2, kShape.slots, kShape.slot_bytes};
-    options.timeout_ms = 10'000;
+    options.timeout_ms = [this] { return timeout_ms_.load(); };
     options.left_ms = left_ms;
     options.sleep_ms = 3'600'000;
     options.abort = &abort_;
@@ -95,6 +95,7 @@ class Side {
   }
   Status failure() { return failure_.get_future().get(); }
   bool hasFailed() const { return failed_; }
+  void setTimeout(int64_t timeout_ms) { timeout_ms_ = timeout_ms; }
   // For the next thing that its thread does.
   void runOutOfMemory() { no_memory_ = true; }
 
@@ -108,6 +109,7 @@ class Side {
   std::atomic<int> sleeps_{0};
   std::atomic<bool> no_memory_{false};
   std::atomic<bool> failed_{false};
+  std::atomic<int64_t> timeout_ms_{10'000};
   std::promise<Status> failure_;
   std::unique_ptr<GpuProxy> proxy_;
 };
@@ -242,6 +244,29 @@ TEST_F(GpuProxies, DeliverWhatAPeerHadSentBeforeItLeft) {
     port.advance();
   }
   sides_[0]->kernelEnds();
+}
+
+// As it is when they end, not when they were made.
+TEST_F(GpuProxies, WaitForPeersThatTakeNothingAsLongAsTheTimeoutSays) {
+  start();
+  kernelsMeet();
+  cuda::Port& port = sender().kernelsEnd();
+  // Until all slots of both ends and of the link are full.
+  for (auto since = std::chrono::steady_clock::now();
+       std::chrono::steady_clock::now() - since < std::chrono::milliseconds(300);) {
+    if (!port.canSend()) continue;
+    send(2);
+    since = std::chrono::steady_clock::now();
+  }
+  sender().kernelEnds();
+  sender().setTimeout(500);
+  const auto begun = std::chrono::steady_clock::now();
+  sides_.erase(sides_.begin());
+  const auto took = std::chrono::steady_clock::now() - begun;
+  EXPECT_GE(took, std::chrono::milliseconds(450));
+  EXPECT_LT(took, std::chrono::seconds(8));
+  sides_[0]->kernelEnds();
+  sides_[0]->setTimeout(0);
 }
 
 // Its kernel has ended, and this one may wait for another rank: the ranks know the missing rank from each other's calls.
