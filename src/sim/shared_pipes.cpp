@@ -57,7 +57,7 @@ void SharedPipes::begin(int32_t id) {
     is_bound = true;
     Resource& shared = resource(own.resources[i]);
     own.place[i] = static_cast<int32_t>(shared.users.size());
-    shared.users.push_back(id);
+    shared.users.push_back({id, own.own_cost, own.own_cost > 0 ? 1 / own.own_cost : 0});
     touch(own.resources[i]);
   }
   if (!is_bound) unbound_.push_back(id);
@@ -70,9 +70,9 @@ void SharedPipes::leave(int32_t id, Picoseconds now) {
     if (own.resources[i] < 0) continue;
     Resource& shared = resource(own.resources[i]);
     shared.work += own.work;
-    const int32_t last = shared.users.back();
+    const User last = shared.users.back();
     shared.users[static_cast<size_t>(own.place[i])] = last;
-    Pipe& moved = pipe(last);
+    Pipe& moved = pipe(last.pipe);
     for (size_t k = 0; k < kMaxResources; ++k)
       if (moved.resources[k] == own.resources[i]) moved.place[k] = own.place[i];
     shared.users.pop_back();
@@ -95,44 +95,54 @@ void SharedPipes::settle(Picoseconds now) {
 }
 
 void SharedPipes::priceAll(Picoseconds now) {
-  for (size_t i = 0; i < dirty_.size(); ++i) touchFairSharesOfUsers(dirty_[i]);
+  for (size_t i = 0; i < dirty_.size(); ++i) noteCostsElsewhere(dirty_[i]);
   for (const int32_t id : dirty_) {
     resource(id).is_dirty = false;
     if (resource(id).is_fair) resource(id).share_cost = shareCost(resource(id));
   }
-  for (const int32_t id : dirty_)
-    for (const int32_t user : resource(id).users) price(user, now);
+  for (const int32_t id : dirty_) priceUsers(resource(id), now);
   dirty_.clear();
   for (const int32_t id : unbound_) price(id, now);
   unbound_.clear();
 }
 
 // A fair resource's shares change with what its users can take elsewhere, if that holds them up, or did.
-void SharedPipes::touchFairSharesOfUsers(int32_t id) {
+void SharedPipes::noteCostsElsewhere(int32_t id) {
   if (resource(id).is_fair) return;
-  for (const int32_t user : resource(id).users) {
-    const int32_t fair = fairOf(user);
-    if (fair < 0 || resource(fair).is_dirty) continue;
+  for (const User& user : resource(id).users) {
+    const int32_t fair = fairOf(user.pipe);
+    if (fair < 0) continue;
+    User& there = fairUser(user.pipe);
+    there.elsewhere = costElsewhere(user.pipe);
+    there.rate = 1 / there.elsewhere;
     const double share_cost = resource(fair).share_cost;
-    if (pipe(user).cost > share_cost || costElsewhere(user) > share_cost) touch(fair);
+    if (pipe(user.pipe).cost > share_cost || there.elsewhere > share_cost) touch(fair);
   }
+}
+
+// Most users of a fair resource are held up elsewhere, and keep their shares.
+void SharedPipes::priceUsers(const Resource& shared, Picoseconds now) {
+  for (const User& user : shared.users)
+    if (shared.is_fair && std::max(user.elsewhere, shared.share_cost) == user.cost)
+      ++sharings_;
+    else
+      price(user.pipe, now);
 }
 
 // Of a fair resource: for users that are not held up elsewhere. The fewer share what the others leave, the more of them are held up.
 double SharedPipes::shareCost(const Resource& shared) {
-  elsewhere_.clear();
-  for (const int32_t user : shared.users) elsewhere_.push_back(costElsewhere(user));
-  double cost = shared.cost * static_cast<double>(std::max<size_t>(elsewhere_.size(), 1));
+  const size_t users = shared.users.size();
+  double cost = shared.cost * static_cast<double>(std::max<size_t>(users, 1));
   for (size_t before = 0;;) {
     size_t held = 0;
     double left = 1 / shared.cost;
-    for (const double elsewhere : elsewhere_) {
-      if (elsewhere <= cost) continue;
-      ++held;
-      left -= 1 / elsewhere;
+    for (const User& user : shared.users) {  // without a branch, which would be taken in no order
+      const bool is_held = user.elsewhere > cost;
+      held += is_held;
+      left -= is_held ? user.rate : 0;
     }
-    if (held <= before || held == elsewhere_.size()) return cost;
-    cost = static_cast<double>(elsewhere_.size() - held) / left;
+    if (held <= before || held == users) return cost;
+    cost = static_cast<double>(users - held) / left;
     before = held;
   }
 }
@@ -181,7 +191,7 @@ bool SharedPipes::beginNext() {
 bool SharedPipes::isUsedUp(const Resource& ordered) {
   constexpr double kAll = 1 - 1e-9;  // but for rounding errors
   double used = 0;
-  for (const int32_t user : ordered.users) used += ordered.cost / pipe(user).cost;
+  for (const User& user : ordered.users) used += ordered.cost / pipe(user.pipe).cost;
   return used >= kAll;
 }
 
@@ -211,8 +221,9 @@ double SharedPipes::burstOf(Resource& shared, Picoseconds now) {
 void SharedPipes::price(int32_t id, Picoseconds now) {
   ++sharings_;
   Pipe& own = pipe(id);
-  double cost = costElsewhere(id);
-  if (const int32_t fair = fairOf(id); fair >= 0) cost = std::max(cost, resource(fair).share_cost);
+  const int32_t fair = fairOf(id);
+  const double cost =
+      fair < 0 ? costElsewhere(id) : std::max(fairUser(id).elsewhere, resource(fair).share_cost);
   if (!own.is_new && cost == own.cost) return;
   if (!own.is_new && own.cost > 0) {
     const double done = static_cast<double>(now - own.since) / own.cost;
@@ -221,6 +232,7 @@ void SharedPipes::price(int32_t id, Picoseconds now) {
   if (own.is_new) own.work = own.left -= takeBurst(own, now);
   own.is_new = false;
   own.cost = cost;
+  if (fair >= 0) fairUser(id).cost = cost;
   own.since = now;
   // Rounds up, except for rounding errors of a sum of fractions.
   const auto takes = static_cast<Picoseconds>(std::ceil(own.left * cost - 1e-3));

@@ -60,13 +60,20 @@ class SharedPipes {
   }
 
  private:
+  struct User {
+    int32_t pipe = -1;
+    // Of a fair resource, so that shares are worked out without a look at each pipe.
+    double elsewhere = 0;  // costElsewhere()
+    double rate = 0;       // 1 / elsewhere
+    double cost = -1;      // of the pipe; -1: it has no end yet
+  };
   struct Resource {
     double cost = 0;
     double work = 0;  // done
     double burst = 0;
     double burst_left = 0;
     Picoseconds idle_since = kNever;  // kNever: it is in use
-    std::vector<int32_t> users;
+    std::vector<User> users;
     bool is_dirty = false;
     bool is_ordered = false;
     bool is_fair = false;
@@ -94,11 +101,13 @@ class SharedPipes {
   static double burstOf(Resource& shared, Picoseconds now);
   void touch(int32_t resource_id);
   void priceAll(Picoseconds now);
-  void touchFairSharesOfUsers(int32_t resource_id);
-  double shareCost(const Resource& shared);
+  void noteCostsElsewhere(int32_t resource_id);
+  void priceUsers(const Resource& shared, Picoseconds now);
+  static double shareCost(const Resource& shared);
   double costElsewhere(int32_t id);
   // The fair resource of the pipe; -1: it has none.
   int32_t fairOf(int32_t id);
+  User& fairUser(int32_t id) { return resource(fairOf(id)).users[static_cast<size_t>(pipe(id).place[1])]; }
   void price(int32_t id, Picoseconds now);
   // The ordered resource of the pipe; -1: it has none.
   int32_t orderedOf(int32_t id);
@@ -110,9 +119,8 @@ class SharedPipes {
   std::vector<Pipe> pipes_;
   FifoPool<double> jobs_;
   FifoPool<int32_t> waiting_;
-  std::vector<int32_t> dirty_;     // resources
-  std::vector<double> elsewhere_;  // of shareCost()
-  std::vector<int32_t> changed_;   // ordered resources
+  std::vector<int32_t> dirty_;    // resources
+  std::vector<int32_t> changed_;  // ordered resources
   int64_t sharings_ = 0;
   std::vector<int32_t> unbound_;  // new pipes without a resource
   EndQueue ends_;                 // of first jobs, by pipe
