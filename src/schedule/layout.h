@@ -205,11 +205,21 @@ struct Slicing {
   static constexpr size_t kSlicesWanted = 8;
   static constexpr size_t kSmallestSlice = 4096;
   static constexpr size_t kSmallestSliceOfShares = 16 << 10;  // of the largest row
+  // Where a row has nothing, its group gets results as long as it sends, and waits for them at the beginning and at the end: so as many
+  // slices as this, unless they were smaller than that.
+  static constexpr size_t kMostSlicesWanted = 64;
+  static constexpr size_t kSmallestSliceOfMany = 32 << 10;
 
   static Slicing choose(const Schedule& schedule, size_t largest_chunk, size_t element_bytes,
                         size_t slot_bytes, int32_t window) {
-    if (schedule.shares)
-      return inSlices(kSlicesWanted, largest_chunk, element_bytes, slot_bytes, kSmallestSliceOfShares);
+    if (schedule.shares) {
+      const size_t most =
+          schedule.shares.anyIsNone()
+              ? std::max(largest_chunk * element_bytes / kMostSlicesWanted, kSmallestSliceOfMany)
+              : slot_bytes;
+      return inSlices(kSlicesWanted, largest_chunk, element_bytes, std::min(most, slot_bytes),
+                      kSmallestSliceOfShares);
+    }
     return choose(schedule.collective, largest_chunk, element_bytes, slot_bytes, window);
   }
   static Slicing choose(Collective collective, size_t largest_chunk, size_t element_bytes, size_t slot_bytes,

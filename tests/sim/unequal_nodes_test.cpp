@@ -66,6 +66,7 @@ TEST(SlowNodes, HoldUpAnAllReduceNoMoreThanTheyMust) {
   for (const auto& [nodes, slow, bytes] : {Slow{4, 1, 64 * kMiB},
                                            {16, 1, 64 * kMiB},
                                            {16, 4, 256 * kMiB},
+                                           {32, 1, 64 * kMiB},
                                            {32, 4, 64 * kMiB},
                                            {32, 16, 64 * kMiB}})
     for (const double part : {0.9, 0.5, 0.25}) {
