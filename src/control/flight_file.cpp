@@ -23,23 +23,23 @@ std::string jsonEscaped(const std::string& text) {
 
 namespace {
 
-std::string operationText(const FlightRecord& record, uint64_t first) {
+std::string operationText(const FlightRecord& record) {
   return formatString(
       "{\"sequence\":%llu,\"call\":\"%s\",\"arguments\":\"%s\",\"digest\":\"%016llx\",\"begun_ns\":%lld,"
       "\"ended_ns\":%lld,\"outcome\":\"%s\"}",
-      static_cast<unsigned long long>(first + record.sequence), collectiveName(record.collective),
+      static_cast<unsigned long long>(record.sequence), collectiveName(record.collective),
       argumentsText(record).c_str(), static_cast<unsigned long long>(agreementDigest(record)),
       static_cast<long long>(record.begun_ns), static_cast<long long>(record.ended_ns),
       outcomeName(record.outcome));
 }
 
 // The incomplete call, and its obstacle if one was recorded.
-std::string waitingText(const CallReport& open) {
+std::string waitingText(const CallReport& open, uint64_t first) {
   if (open.obstacle.empty()) return "null";
   std::string ranks;
   for (const int32_t rank : open.waits_for) ranks += formatString("%s%d", ranks.empty() ? "" : ",", rank);
   return formatString("{\"sequence\":%llu,\"for\":[%s],\"obstacle\":\"%s\"}",
-                      static_cast<unsigned long long>(open.sequence), ranks.c_str(),
+                      static_cast<unsigned long long>(open.sequence - first), ranks.c_str(),
                       jsonEscaped(open.obstacle).c_str());
 }
 
@@ -55,14 +55,17 @@ std::string replaysText(const CallLog& launches) {
   return text;
 }
 
+// All numbers count from 0, those of launches, too.
 std::string logText(const CallLog& log) {
-  const CallReport open = log.report(log.first() + log.recorder().ended());
-  std::string text = formatString("\"begun\":%llu,\"ended\":%llu,\"waiting\":%s,\n\"operations\":[",
-                                  static_cast<unsigned long long>(open.begun),
-                                  static_cast<unsigned long long>(open.ended), waitingText(open).c_str());
+  const uint64_t first = log.first();
+  const CallReport open = log.report(first + log.recorder().ended());
+  std::string text =
+      formatString("\"begun\":%llu,\"ended\":%llu,\"waiting\":%s,\n\"operations\":[",
+                   static_cast<unsigned long long>(open.begun - first),
+                   static_cast<unsigned long long>(open.ended - first), waitingText(open, first).c_str());
   const char* separator = "\n";
   for (const FlightRecord& record : log.recorder().last()) {
-    text += separator + operationText(record, log.first());
+    text += separator + operationText(record);
     separator = ",\n";
   }
   return text + "\n]";
@@ -74,10 +77,10 @@ Result<std::string> writeFlightFile(const FlightFileOptions& options, const Call
                                     const CallLog& launches, const Clock& clock, const Status& error) {
   const ProcessName process = thisProcess();
   const std::string text = formatString(
-      "{\"horing_flight\":1,\"job\":\"%s\",\"rank\":%d,\"ranks\":%d,\"host\":\"%s\",\"pid\":%lld,\"now_ns\":%"
-      "lld,\n"
+      "{\"horing_flight\":%d,\"job\":\"%s\",\"rank\":%d,\"ranks\":%d,\"host\":\"%s\",\"pid\":%lld,"
+      "\"now_ns\":%lld,\n"
       "\"error\":\"%s\",\n%s,\n\"launches\":{%s,\n\"replays\":[%s]}}\n",
-      options.job.c_str(), options.rank, options.ranks, jsonEscaped(process.host).c_str(),
+      kFlightVersion, options.job.c_str(), options.rank, options.ranks, jsonEscaped(process.host).c_str(),
       static_cast<long long>(process.pid), static_cast<long long>(clock.nowNs()),
       jsonEscaped(error.toString()).c_str(), logText(calls).c_str(), logText(launches).c_str(),
       replaysText(launches).c_str());

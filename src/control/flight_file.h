@@ -8,6 +8,9 @@
 
 namespace horing {
 
+// Of the file's format.
+inline constexpr int kFlightVersion = 2;
+
 struct FlightFileOptions {
   std::string folder;  // must exist
   std::string job;     // the same on all ranks; part of the file's name

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "control/call_ledger.h"
+#include "control/flight_file.h"
 #include "control/rank_list.h"
 #include "control/root_service.h"
 
@@ -48,17 +49,18 @@ struct Flight {
 };
 using Kind = CallsOfRank Flight::*;
 
-CallsOfRank parseCalls(const json& from) {
+// `first` is added to the numbers of the file.
+CallsOfRank parseCalls(const json& from, uint64_t first) {
   CallsOfRank calls;
-  calls.begun = from.at("begun");
-  calls.ended = from.at("ended");
+  calls.begun = first + from.at("begun").get<uint64_t>();
+  calls.ended = first + from.at("ended").get<uint64_t>();
   for (const json& one : from.at("operations")) {
     const uint64_t digest = std::stoull(one.at("digest").get<std::string>(), nullptr, 16);
-    calls.operations[one.at("sequence")] = {one.at("call"), one.at("arguments"), one.at("outcome"), digest,
-                                            one.at("begun_ns")};
+    calls.operations[first + one.at("sequence").get<uint64_t>()] = {
+        one.at("call"), one.at("arguments"), one.at("outcome"), digest, one.at("begun_ns")};
   }
   if (const json& waiting = from.at("waiting"); !waiting.is_null()) {
-    calls.waiting_sequence = waiting.at("sequence");
+    calls.waiting_sequence = first + waiting.at("sequence").get<uint64_t>();
     calls.waits_for = waiting.at("for").get<std::vector<int32_t>>();
     calls.obstacle = waiting.at("obstacle");
   }
@@ -79,7 +81,8 @@ std::map<uint64_t, Runs> parseReplays(const json& from) {
 // Throws json::exception and std::logic_error if the file is not in the format of writeFlightFile().
 Flight parseFlight(const json& file) {
   Flight flight;
-  if (file.at("horing_flight") != 1) throw std::invalid_argument("another version of horing wrote it");
+  if (file.at("horing_flight") != kFlightVersion)
+    throw std::invalid_argument("another version of horing wrote it");
   flight.job = file.at("job");
   flight.rank = file.at("rank");
   flight.ranks = file.at("ranks");
@@ -87,8 +90,8 @@ Flight parseFlight(const json& file) {
       file.at("host").get<std::string>() + ", pid " + std::to_string(file.at("pid").get<int64_t>());
   flight.now_ns = file.at("now_ns");
   flight.error = file.at("error");
-  flight.calls = parseCalls(file);
-  flight.launches = parseCalls(file.at("launches"));
+  flight.calls = parseCalls(file, 0);
+  flight.launches = parseCalls(file.at("launches"), kFirstLaunch);
   flight.replays = parseReplays(file.at("launches").value("replays", json::array()));
   if (flight.ranks < 1 || flight.ranks > kMaxRanks || flight.rank < 0 || flight.rank >= flight.ranks)
     throw std::invalid_argument("its rank is out of range");

@@ -309,6 +309,9 @@ TEST(HoringInfo, NamesWhoNeverReplayedAGraph) {
       command.push_back(entry.path().string());
     const Outcome merged = runInfo(command);
     EXPECT_EQ(merged.code, 0) << merged.errors;
+    EXPECT_NE(merged.output.find("verdict on kernels: all ranks completed their 1 launches\n"),
+              std::string::npos)
+        << merged.output;
     const std::string verdict = "verdict on replays: rank 1 never called all_reduce run #" +
                                 std::to_string((before + 7) % all) + " in a graph\n";
     EXPECT_NE(merged.output.find(verdict), std::string::npos) << merged.output;
