@@ -90,4 +90,11 @@ Status writeWholeFile(const std::string& path, std::string_view text) {
   return writeAll(file.get(), text, path);
 }
 
+Status checkCreatable(const std::string& path) {
+  const Fd file = openOutput(path, O_EXCL | O_NOFOLLOW, 0644);
+  if (!file.valid()) return systemError(errno, "cannot write %s", path.c_str());
+  ::unlink(path.c_str());
+  return {};
+}
+
 }  // namespace horing

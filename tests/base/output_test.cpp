@@ -125,5 +125,15 @@ TEST(Output, MakesNoFolderAboveTheOne) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "above"));
 }
 
+TEST(Output, IsTriedWithoutLeavingAny) {
+  const test::TemporaryFolder folder;
+  EXPECT_TRUE(checkCreatable(folder.path() / "file").ok());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  const std::string in_none = folder.path() / "none/file";
+  EXPECT_NE(checkCreatable(in_none).message().find("cannot write " + in_none + ": No such file or directory"),
+            std::string::npos)
+      << checkCreatable(in_none).message();
+}
+
 }  // namespace
 }  // namespace horing

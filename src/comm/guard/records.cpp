@@ -2,14 +2,42 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <utility>
 
 #include "base/output.h"
 
 namespace horing {
 
+namespace {
+
+std::string timelinePath(const Records::Files& files) {
+  return formatString("%s/horing-%s-rank%d-%d.trace.json", files.trace_folder.c_str(),
+                      files.flight.job.c_str(), files.flight.rank, static_cast<int>(::getpid()));
+}
+
+// Once in a process, whose communicators have one environment: at the end of the job it would be too late to do something about it.
+Records::Files withWritableTimeline(Records::Files files, const Log& log) {
+  if (files.trace_folder.empty()) return files;
+  const Status writable = checkCreatable(timelinePath(files));
+  if (writable.ok()) return files;
+  files.trace_folder.clear();
+  static std::atomic<bool> is_said{false};
+  if (!is_said.exchange(true))
+    log.warn("trace",
+             "HORING_TRACE: %s. This process goes on without timelines; make the folder on this machine, "
+             "with the right to write, or name another",
+             writable.message().c_str());
+  return files;
+}
+
+}  // namespace
+
 Records::Records(Files files, const Clock& clock, const Log& log)
-    : files_(std::move(files)), clock_(clock), log_(log), calls_(0, files_.flight.ranks) {
+    : files_(withWritableTimeline(std::move(files), log)),
+      clock_(clock),
+      log_(log),
+      calls_(0, files_.flight.ranks) {
   if (!files_.trace_folder.empty()) timeline_ = std::make_unique<Timeline>(clock, files_.flight.rank);
 }
 
@@ -27,9 +55,7 @@ void Records::writeFlight(const Status& error) const {
 
 void Records::writeTimeline() const {
   if (!timeline_) return;
-  const std::string path =
-      formatString("%s/horing-%s-rank%d-%d.trace.json", files_.trace_folder.c_str(),
-                   files_.flight.job.c_str(), files_.flight.rank, static_cast<int>(::getpid()));
+  const std::string path = timelinePath(files_);
   const Status written = writeWholeFile(path, timeline_->toJson());
   if (written.ok()) {
     log_.info("trace", "the timeline of rank %d is in %s", files_.flight.rank, path.c_str());

@@ -174,5 +174,19 @@ TEST_F(Records, OfTimeShowCallsAndTheStepsOfTheirLanes) {
   EXPECT_GE(all_slept, 1) << "rank 1 let the others wait";
 }
 
+// When the job begins, and not again at its end; it goes on.
+TEST_F(Records, OfTimeThatCannotBeWrittenAreToldOfAtOnce) {
+  const std::string folder = folder_ + "/none";
+  Program job(jobCommand({.ranks = 2,
+                          .words = {"HORING_TRACE=" + folder, "rounds=2", "0:call_late_ms=3000",
+                                    "late_round=1", "1:HORING_TRACE="}}));
+  const std::string warning = "HORING_TRACE: cannot write " + folder + "/horing-";
+  ASSERT_TRUE(eventually([&] { return job.errors().find(warning) != std::string::npos; })) << job.errors();
+  EXPECT_EQ(countOf(job, "end"), 0) << "only at the end";
+  EXPECT_EQ(job.wait(), 0) << job.errors();
+  EXPECT_EQ(job.errors().find(warning, job.errors().find(warning) + 1), std::string::npos) << job.errors();
+  EXPECT_NE(job.errors().find("goes on without timelines"), std::string::npos) << job.errors();
+}
+
 }  // namespace
 }  // namespace horing::test
