@@ -37,6 +37,17 @@ std::string commented(const std::string& described) {
   return text;
 }
 
+// The standing choice holds against a prediction that is faster by less than predictions err (errorFactor).
+std::string timesText(const ModelChoice& choice) {
+  const bool is_predicted = choice.time > 0;
+  std::string text = is_predicted ? formatString("%.1f us", toMicroseconds(choice.time)) : "not predicted";
+  if (!choice.next) return text;
+  const bool is_faster = is_predicted && choice.next_time < choice.time;
+  return text + formatString("; %s %s, %.1f us",
+                             is_faster ? "kept, as the prediction errs by more, against" : "next",
+                             choice.next->name, toMicroseconds(choice.next_time));
+}
+
 // A small message between two ranks of a node takes this long only if other programs use the cores.
 constexpr double kMostNearUs = 250;
 
@@ -142,15 +153,10 @@ Result<std::string> selectionText(const SelectionQuestion& asked) {
     for (size_t i = 0; i < choices.size(); ++i) {
       const bool is_last = i + 1 == choices.size();
       if (!is_last && choices[i + 1].algorithm == choices[i].algorithm) continue;
-      std::string time =
-          choices[i].time > 0 ? formatString("%.1f us", toMicroseconds(choices[i].time)) : "not predicted";
-      if (choices[i].next)
-        time +=
-            formatString("; next %s, %.1f us", choices[i].next->name, toMicroseconds(choices[i].next_time));
       text += formatString("%-14s %-7d %-14d %-15s %-12s %s  # %s\n", collectiveName(collective),
                            machine.nodes, machine.ranks_per_node, ranksPerCoreText(RanksPerCore::kAny),
                            is_last ? "*" : tableBytesText(choices[i].bytes).c_str(),
-                           choices[i].algorithm->name, time.c_str());
+                           choices[i].algorithm->name, timesText(choices[i]).c_str());
     }
   }
   return text;

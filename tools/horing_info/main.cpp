@@ -25,7 +25,7 @@ Examples
   Which algorithm serves what, as a table to edit:
       horing-info selection > table.txt
       HORING_SELECTION=table.txt horing-run -n 4 -- all_reduce_perf
-  Why those, in a job of two nodes with four ranks each, and what the next best would take:
+  Why those, in a job of two nodes with four ranks each, and what the best other would take:
       HORING_CALIBRATE=lab.machine horing-info selection --explain 2x4
   The same for a machine that horing-tune measured, with predicted times; and what the model alone would choose:
       HORING_CALIBRATE=lab.machine horing-info selection
@@ -92,7 +92,7 @@ int infoMain(int argc, char** argv) {
   CLI::Option* const explained = selection->add_option(
       "--explain", job_text,
       "For a job of NODESxRANKS (ranks of each node): the algorithm, the source of the choice, and the "
-      "next best, with predicted times");
+      "best other, with predicted times");
   selection->add_flag("--shared-cores", shares_cores, "There are more ranks than cores")->needs(explained);
   std::vector<std::string> files;
   CLI::App* trace = app.add_subcommand("trace", "Merges the flight records of a job's ranks into a verdict");

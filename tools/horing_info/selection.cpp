@@ -137,12 +137,12 @@ class Explanation {
     std::string text;
     if (!selector_.fallback().empty()) text += "# " + selector_.fallback() + "\n";
     text +=
-        "# next best: of the others, by prediction. Rows of the built-in table were measured, so a faster "
-        "prediction does not prove "
-        "them wrong.\n# -: it cannot be predicted, or takes too long. The last row of a collective holds for "
+        "# best other: the fastest of the others, by prediction. Where it is faster than the algorithm that "
+        "is chosen, the row was measured, or predictions err by more.\n# -: it cannot be predicted, or takes "
+        "too long. The last row of a collective holds for "
         "all larger sizes, too.\n";
     text += formatString("# %-14s %-10s %-18s %10s  %-18s %10s  %s\n", "collective", "up to", "algorithm",
-                         "predicted", "next best", "predicted", "chosen by");
+                         "predicted", "best other", "predicted", "chosen by");
     for (int number = 0; number < kCollectives; ++number) text += rowsOf(static_cast<Collective>(number));
     return text;
   }
@@ -175,7 +175,7 @@ class Explanation {
     return {sizes.begin(), sizes.end()};
   }
 
-  // `others`: of `predicted`, what may be the next best.
+  // `others`: of `predicted`, what may be the best other.
   Explained explain(Collective collective, uint64_t bytes, const std::vector<PredictedTimes>& predicted,
                     const std::vector<PredictedTimes>& others, size_t size) const {
     Explained found;

@@ -112,14 +112,14 @@ KeptTable findKept(const Communicator& communicator, bool measures) {
     log.info("init", "the measurements select algorithms: %s", path.c_str());
     return {found.value()->text(), path};
   }
-  const std::string why = found.ok() ? "nothing was measured for " + what.job
+  const std::string why = found.ok() ? "no measurement is kept for " + what.job
                                      : path + " cannot serve: " + found.status().message();
   if (measures) {
     const bool is_kept = !membership.options().config.cache_dir.empty();
-    log.info("init", "measured now, %s (HORING_CALIBRATE=0: never): %s",
-             is_kept ? "once" : "and kept nowhere (HORING_CACHE_DIR=DIR: there)", why.c_str());
+    log.info("init", "%s: measured now, %s (HORING_CALIBRATE=0: never)", why.c_str(),
+             is_kept ? "once" : "and kept nowhere (HORING_CACHE_DIR=DIR: there)");
   } else if (found.ok()) {
-    log.info("init", "the built-in table chooses: %s (horing-tune does, started as this job is)",
+    log.info("init", "the built-in table chooses: %s (horing-tune keeps one, started as this job is)",
              why.c_str());
   } else {
     log.warn("init", "the built-in table chooses, for %s; let horing-tune measure again, or remove it",

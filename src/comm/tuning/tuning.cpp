@@ -34,6 +34,7 @@ class Tuning {
   bool measuresItself() const;
   bool mayFollowRates() const;
   Status learnMachine();
+  void logMachine(const MachineModel& machine) const;
   void keepMeasured();
   Status learnRates();
   Status inheritRates(double of_this_rank);
@@ -102,10 +103,23 @@ Status Tuning::learnMachine() {
                                                         : Result<MachineModel>(MachineModel())));
     learned(read);
   }
-  if (isFirst())
-    membership_.log().info("init", "the machine, by HORING_CALIBRATE=%s:\n%s", config_.calibrate.c_str(),
-                           describeMachine(*communicator_.choices().machine).c_str());
+  if (isFirst()) logMachine(*communicator_.choices().machine);
   return {};
+}
+
+// At info in a line; all of it, and the table that comes of it, are for who looks closer.
+void Tuning::logMachine(const MachineModel& machine) const {
+  const auto linkText = [](const LinkModel& link, const char* where) {
+    return formatString("%.4g us and %.4g GB/s %s groups", link.latency_us, link.gbytes_per_s, where);
+  };
+  std::string text;
+  if (machine.links != Links::kInside) text = linkText(machine.between, "between");
+  if (machine.links != Links::kBetween)
+    text += (text.empty() ? "" : ", ") + linkText(machine.inside, "inside");
+  const Log& log = membership_.log();
+  log.info("init", "the machine, by HORING_CALIBRATE=%s: %s; HORING_DEBUG=trace prints all, and the table",
+           config_.calibrate.c_str(), text.c_str());
+  log.trace("init", "the machine:\n%s", describeMachine(machine).c_str());
 }
 
 // Not for reproducible reductions, nor where a table decides. Kernels run no shares, so that ranks with GPUs would lose HO-Ring.
@@ -158,7 +172,8 @@ Status Tuning::chooseByModel() {
     if (!predicted.ok())
       membership_.log().warn("init", "the built-in table chooses: %s", predicted.status().message().c_str());
     text = predicted.ok() ? predicted.value() : SelectionTable::builtIn().text();
-    membership_.log().info("init", "by HORING_SELECTION=%s:\n%s", config_.selection.c_str(), text.c_str());
+    membership_.log().trace("init", "algorithms, by HORING_SELECTION=%s:\n%s", config_.selection.c_str(),
+                            text.c_str());
     if (predicted.ok() && !readsMachine(config_)) to_keep_ = text;
   }
   HORING_ASSIGN(const std::string first, textOfFirst(text));

@@ -50,16 +50,20 @@ TEST(ModelSelection, LetsATableStandWhereThePredictionMayErr) {
   asked.sizes = {1024};
   const SelectionTable table = SelectionTable::only(*findAlgorithm("ring"));
   asked.standing = &table;
+  std::string remark;
   const auto chosen = [&](int32_t nodes, int32_t members) {
     machine.nodes = nodes;
     machine.ranks_per_node = members;
     const Result<std::string> text = selectionText(asked);
     EXPECT_TRUE(text.ok()) << text.status().message();
+    remark = text.ok() ? text.value().substr(text.value().rfind('#')) : "";
     const Result<SelectionTable> rows = SelectionTable::parse(text.ok() ? text.value() : "", "text");
     return std::string(rows.value().find(Collective::kAllReduce, {nodes, members}, 1024)->name);
   };
   EXPECT_EQ(chosen(1, 2), "ring");
+  EXPECT_NE(remark.find(" us; kept, as the prediction errs by more, against "), std::string::npos) << remark;
   EXPECT_NE(chosen(1, 8), "ring");
+  EXPECT_NE(remark.find(" us; next "), std::string::npos) << remark;
   EXPECT_NE(chosen(2, 1), "ring") << "between nodes predictions err by less";
   asked.question.most_work = 1;
   EXPECT_EQ(chosen(1, 8), "ring") << "nothing can be predicted";

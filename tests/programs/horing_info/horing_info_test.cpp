@@ -191,7 +191,7 @@ TEST(HoringInfo, ExplainsWhoChoseAndWhatWouldBeNext) {
   EXPECT_NE(plain.output.find("# 2 nodes of 4 ranks, a core for each"), std::string::npos) << plain.output;
   EXPECT_NE(plain.output.find("of the built-in table"), std::string::npos);
   EXPECT_EQ(plain.output.find("HORING_ALGO"), std::string::npos);
-  // For a forced algorithm the row is ignored, and its algorithm is the next best if it is the fastest of the rest.
+  // For a forced algorithm the row is ignored, and its algorithm is the best other if it is the fastest of the rest.
   const Outcome forced = runInfo({"selection", "--explain", "2x4"}, {"HORING_ALGO=all_reduce=ring"});
   for (size_t at = 0; (at = forced.output.find("\nall_reduce ", at)) != std::string::npos; ++at) {
     const std::string row = forced.output.substr(at + 1, forced.output.find('\n', at + 1) - at - 1);

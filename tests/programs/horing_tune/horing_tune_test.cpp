@@ -149,11 +149,11 @@ TEST(HoringTune, SaysWhatIsWrong) {
 TEST(HoringCalibrate, MeasuresOrReadsWhileACommunicatorIsMade) {
   const std::string perf = ALL_REDUCE_PROGRAM " -b 8 -e 8 -n 1 -w 0";
   const Outcome measured =
-      runProgram({"env", "HORING_CALIBRATE=1", "HORING_DEBUG=info", "sh", "-c", perf + " -t 3"});
+      runProgram({"env", "HORING_CALIBRATE=1", "HORING_DEBUG=trace", "sh", "-c", perf + " -t 3"});
   EXPECT_EQ(measured.code, 0) << measured.errors;
   EXPECT_NE(measured.errors.find("ranks_per_node = 3"), std::string::npos) << measured.errors;
   const TemporaryFile file("step_us = 4321\n");
-  const std::string with_file = "HORING_CALIBRATE=" + file.path() + " HORING_DEBUG=info exec " + perf;
+  const std::string with_file = "HORING_CALIBRATE=" + file.path() + " HORING_DEBUG=trace exec " + perf;
   const Outcome read = runRanks(2, with_file);
   EXPECT_EQ(read.code, 0) << read.errors;
   EXPECT_NE(read.errors.find("step_us = 4321"), std::string::npos) << read.errors;
@@ -286,7 +286,7 @@ TEST(HoringCache, LetsLaterJobsChooseByWhatWasMeasured) {
   EXPECT_NE(like.errors.find(kMeasuredChooses + file), std::string::npos) << like.errors;
   const Outcome unlike = runJob(3, cache.path(), "HORING_CALIBRATE=0");
   EXPECT_EQ(unlike.code, 0) << unlike.errors;
-  EXPECT_NE(unlike.errors.find("the built-in table chooses: nothing was measured for groups: 3 of 1 ranks"),
+  EXPECT_NE(unlike.errors.find("the built-in table chooses: no measurement is kept for groups: 3 of 1 ranks"),
             std::string::npos)
       << unlike.errors;
   for (const auto& [folder, settings] :
@@ -391,6 +391,7 @@ TEST(HoringCache, IsFilledByTheFirstJobOfAKind) {
   const Outcome first = runJob(2, cache.path());
   EXPECT_EQ(first.code, 0) << first.output << first.errors;
   EXPECT_NE(first.errors.find(kMeasuredNow), std::string::npos) << first.errors;
+  EXPECT_EQ(first.errors.find("# collective"), std::string::npos) << "the table is for HORING_DEBUG=trace";
   const std::string file = cache.file();
   ASSERT_NE(file, "") << first.errors;
   const Outcome second = runJob(2, cache.path());
@@ -518,7 +519,7 @@ TEST(HoringSelection, ByTheModelIsRankZerosOnAllRanks) {
   const TemporaryFile file("inter_latency_us = 90000\nstep_us = 100\n");
   const Outcome outcome = runRanks(4, "test $RANK = 0 && export HORING_CALIBRATE=" + file.path() +
                                           " || export HORING_CALIBRATE=/nowhere; HORING_GROUP=$((RANK / 2)) "
-                                          "HORING_SELECTION=model HORING_DEBUG=info exec " ALL_REDUCE_PROGRAM
+                                          "HORING_SELECTION=model HORING_DEBUG=trace exec " ALL_REDUCE_PROGRAM
                                           " -b 1K -e 4M -f 8 -n 1 -w 0");
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
   EXPECT_NE(outcome.errors.find("inter_latency_us = 90000"), std::string::npos) << outcome.errors;
