@@ -522,6 +522,42 @@ TEST_F(GpuOneSidedTrouble, OfAWaitIsNamedAtItsDeadlineWhileACallWaitsForAGpu) {
   }
 }
 
+// More than the connection holds, into a window of a rank that is in no call. It takes that when it hears of the wait.
+TEST_F(GpuOneSidedTrouble, OfRoomReachesARankThatIsElsewhereWhileACallWaitsForAGpu) {
+  for (const char* const path : {"auto", "staged"}) {
+    const Setting gpu_path("HORING_GPU_PATH", path);
+    makeWindows(makeThreads(cuda_, 2));
+    std::vector<std::unique_ptr<HostPart>> parts(2);
+    onEveryRank(2, [&](int rank) {
+      parts[static_cast<size_t>(rank)] = std::make_unique<HostPart>(comm(rank), kMost);
+      EXPECT_HORING(add(rank, on(rank).data(), nullptr));
+    });
+    const std::vector<int32_t> sent = numbers(kMost, 3);
+    const GpuStream stream(cuda_, 0), legacy = GpuStream::ofDefault(cuda_);
+    std::atomic<bool> gate{false}, put_gate{false};
+    const CurrentGpu current(cuda_, 0);
+    legacy.waitFor(gate);
+    stream.waitFor(put_gate);
+    EXPECT_HORING(put(sent.data(), kMost, 1, parts[0]->window, 0, comm(0), stream));
+    std::thread call([&] {
+      const CurrentGpu of_call(cuda_, 0);
+      EXPECT_HORING(add(0, on(0).data(), nullptr));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it waits
+    put_gate = true;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!stream.idle() && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(stream.idle()) << "the put waits for a call of its target, " << path;
+    gate = true;
+    EXPECT_HORING(add(1, on(1).data(), nullptr));
+    call.join();
+    EXPECT_HORING(await(0, 1, comm(1), nullptr));
+    EXPECT_TRUE(parts[1]->holdsFrom(3, 0, kMost));
+    onEveryRank(2, [&](int rank) { parts[static_cast<size_t>(rank)] = nullptr; });
+  }
+}
+
 // At each call of the driver of a put from memory of a GPU.
 TEST_F(GpuOneSidedTrouble, OfTheDriverFreesTheStreamAndReachesThePeer) {
   for (const auto& [function, successes] : {std::pair("cuStreamWriteValue32", 0),

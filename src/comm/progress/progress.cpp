@@ -44,6 +44,7 @@ Status Progress::drive(const Drive& drive) {
   int64_t next_look_ns = 0;  // nothing to look for before the clock has been looked at
   if (parts_.timeline) parts_.timeline->lanesBegin(operation.laneSteps());
   waiter_.progressed();
+  served_ns_ = 0;
   for (;;) {
     // First, so that what can be sent is on its way when the transports are driven.
     bool progressed = poll(operation);
@@ -116,15 +117,20 @@ Status Progress::checkOnIt(const Drive& drive, int64_t now_ns) {
   if (operation.tellsOthers()) {
     parts_.guard.watchdog().look(operation.sequence(), waiter_.idleNs(now_ns),
                                  [&] { return obstacleOf(operation, now_ns); });
-  } else if (background_.waitsForRoom()) {
-    parts_.guard.watchdog().look(operation.sequence(), waiter_.idleNs(now_ns),
-                                 [&] { return background_.obstacle(); });
+  } else {
+    tellOfLackOfRoom(waiter_.idleNs(now_ns));
   }
   HORING_TRY(checkOnMessages());
   if (!drive.deadline.passed()) return {};
   // Copies have deadlines of their own.
   const bool awaits_copies = operation.pause() == Pause::kForCopies && operation.obstacle().isNobody();
   return awaits_copies ? Status() : overdue(operation);
+}
+
+// Peers take puts between their calls only when they hear that a rank waits.
+void Progress::tellOfLackOfRoom(int64_t idle_ns) {
+  if (!background_.waitsForRoom()) return;
+  parts_.guard.watchdog().look(std::nullopt, idle_ns, [&] { return background_.obstacle(); });
 }
 
 Status Progress::checkOnMessages() {
@@ -174,7 +180,14 @@ Status Progress::serveBeside() {
   HORING_TRY(parts_.connector.progress(background_.transports()));
   const bool progressed = background_.poll(Covers::kNone);
   HORING_TRY(background_.status());
-  return progressed ? Status() : checkOnMessages();  // what has arrived is not late
+  const int64_t now_ns = parts_.clock.nowNs();
+  if (progressed) parts_.guard.watchdog().wentOn();
+  if (progressed || served_ns_ == 0) served_ns_ = now_ns;
+  if (progressed || now_ns < next_service_look_ns_) return {};  // what has arrived is not late
+  next_service_look_ns_ = now_ns + kLookAroundNs;
+  HORING_TRY(lookAround());
+  tellOfLackOfRoom(now_ns - served_ns_);
+  return checkOnMessages();
 }
 
 // Blocks until a peer rings, unless something happened while peers were asked to ring. All transports take part, including unused

@@ -60,6 +60,7 @@ class Progress {
 
  private:
   Status checkOnIt(const Drive& drive, int64_t now_ns);
+  void tellOfLackOfRoom(int64_t idle_ns);
   Status checkOnMessages();
   PeerWaits waitsOf(const Driven& operation) const;
   void countWaits(const PeerWaits& waits, int64_t now_ns);
@@ -76,6 +77,9 @@ class Progress {
   int64_t looked_ns_ = 0;
   int64_t counted_ns_ = 0;  // until when waits are counted
   int64_t mended_ns_ = 0;   // when a link was last seen being re-established
+  int64_t served_ns_ =
+      0;  // when serveBeside() last moved anything, or began to; 0: drive() has been here since
+  int64_t next_service_look_ns_ = 0;
 };
 
 }  // namespace horing
