@@ -32,8 +32,8 @@ extern "C" {
  *
  * Errors: horingInvalidArgument (comm NULL, a peer outside 0 .. n-1, a buffer NULL with count > 0, an unknown type, not a window of comm, a put that
  * leaves the window, a sigIdx outside 0 .. numRmaSig-1, a context or flag that is not 0), horingInvalidUsage (a buffer on a GPU, except so; a stream
- * that records a graph; on a GPU that ranks of the process share, a stream that may wait for a signal and holds a stream of another rank back, or the
- * other way round: a default one, or one made without cudaStreamNonBlocking), and as for collectives. A put that arrives after its window was
+ * that records a graph; on a GPU that ranks of the process share, a wait on a stream that holds a call of another rank back which goes on, or a call that
+ * such a wait holds back: on a default stream, or one made without cudaStreamNonBlocking), and as for collectives. A put that arrives after its window was
  * deregistered writes nothing, and ends the communicator: horingInvalidUsage on the target, horingRemoteError on the other ranks. */
 
 /* Memory of every rank of a communicator that the other ranks put into. */

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/no_memory.h"
 #include "capi/streams.h"
 
 namespace horing {
@@ -158,37 +157,28 @@ Result<bool> OneSidedOnCuda::comesLate(size_t at, const Pending& call, const std
   return true;
 }
 
-Status OneSidedOnCuda::enterStreams(const std::vector<Pending>& others) const {
-  std::map<CommandQueue*, size_t> entered_before;
-  const auto enter = [&](const Pending& call, CudaStream stream, bool waits) -> Status {
-    CommandQueue* const queue = call.comm->queue.get();
-    entered_before.try_emplace(queue, queue->streamsEntered());
-    return queue->enterStream(call.command, stream, waits);
-  };
-  const Status entered = withoutExceptions([&]() -> Status {
-    // What follows a wait of its communicator waits, too, whatever the streams of both.
-    std::set<horingComm_t> wait;
-    for (const std::vector<Pending>* const part : {&early_, &late_})
-      for (const Pending& call : *part) {
-        if (waitsForSignals(call.command)) wait.insert(call.comm);
-        HORING_TRY(enter(call, call.streams.front(), wait.contains(call.comm)));
-      }
-    for (const Pending& call : others)
-      if (entersStream(call.command, isForCuda(call))) HORING_TRY(enter(call, nullptr, false));
-    return {};
-  });
-  if (!entered.ok())
-    for (const auto& [queue, before] : entered_before) queue->takeBackStreams(before);
-  return entered;
+Status OneSidedOnCuda::enterStreams(std::vector<Pending>& others) {
+  // What follows a wait of its communicator waits, too, whatever the streams of both.
+  std::set<horingComm_t> wait;
+  for (std::vector<Pending>* const part : {&early_, &late_})
+    for (Pending& call : *part) {
+      if (waitsForSignals(call.command)) wait.insert(call.comm);
+      HORING_TRY(call.comm->queue->enterStream(call.command, call.streams.front(), wait.contains(call.comm)));
+    }
+  for (Pending& call : others)
+    if (entersStream(call.command, isForCuda(call)))
+      HORING_TRY(call.comm->queue->enterStream(call.command, nullptr, false));
+  return {};
 }
 
-Status OneSidedOnCuda::enqueue(const std::vector<Pending>& calls) {
-  for (const Pending& call : calls) {
+Status OneSidedOnCuda::enqueue(std::vector<Pending>& calls) {
+  for (Pending& call : calls) {
     const horingStream_t stream = call.streams.front();
     const auto before = last_.find(call.comm);
     std::optional<StreamMark> behind;
     if (before != last_.end() && before->second.stream != stream) behind = before->second.mark;
     HORING_ASSIGN(const StreamMark mark, call.comm->queue->enqueueOneSided(call.command, stream, behind));
+    call.command.stream_use = nullptr;  // the queue keeps that of a wait
     last_[call.comm] = {mark, stream};
   }
   return {};

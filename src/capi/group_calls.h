@@ -46,8 +46,8 @@ class OneSidedOnCuda {
   // Takes them out of the calls of a group. kInvalidUsage: they cannot all be in their places.
   Status takeFrom(std::vector<Pending>& calls);
   // Before any call of the group is enqueued: enters the streams of these and of the others. kInvalidUsage: one of them cannot serve its rank;
-  // then none is entered.
-  Status enterStreams(const std::vector<Pending>& others) const;
+  // then nothing may be enqueued.
+  Status enterStreams(std::vector<Pending>& others);
   // Before the other calls, and behind them.
   Status enqueueEarly() { return enqueue(early_); }
   Status enqueueLate() { return enqueue(late_); }
@@ -66,7 +66,7 @@ class OneSidedOnCuda {
     bool is_exchange;
   };
   Result<bool> comesLate(size_t at, const Pending& call, const std::vector<Other>& others);
-  Status enqueue(const std::vector<Pending>& calls);
+  Status enqueue(std::vector<Pending>& calls);
 
   std::vector<Pending> early_, late_;
   std::set<horingComm_t> have_waits_, come_late_;

@@ -2,6 +2,7 @@
 // A call of the API as a value: a collective, a list of collectives, sends and receives, or a task.
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <variant>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "engine/host/transfer.h"
 
 namespace horing {
+
+class StreamUse;
 
 // How much of a command GPU kernels have taken over. kUnasked: not decided yet.
 enum class Taken : uint8_t { kUnasked, kNothing, kSome, kAll };
@@ -56,6 +59,8 @@ struct Command {
   bool on_gpu = false;
   std::vector<const void*> pinned{};  // buffers in pinned host memory, which the GPU can access, too
   Taken taken = Taken::kUnasked;      // the host engine runs the rest
+  // Of CommandQueue::enterStream(); null: none, or over.
+  std::shared_ptr<const StreamUse> stream_use{};
 
   Command() = default;
   explicit Command(Work its_work) : work(std::move(its_work)) {}

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <vector>
 
 namespace horing {
 
 namespace {
 
-struct RanksOfProcess {
+struct UsesOfProcess {
   std::mutex mutex;
-  std::vector<DefaultStreams*> ranks;  // that have entered
+  std::vector<const StreamUse*> uses;
 };
-RanksOfProcess& ranksOfProcess() {
-  static auto* const all = new RanksOfProcess;  // never destroyed: communicators may end during exit
+UsesOfProcess& usesOfProcess() {
+  static auto* const all = new UsesOfProcess;  // never destroyed: communicators may end during exit
   return *all;
 }
 
@@ -26,23 +27,36 @@ uint64_t thisThread() {
 
 }  // namespace
 
-DefaultStreams::DefaultStreams(const JobId& communicator, int rank, int gpu)
-    : communicator_(communicator), rank_(rank), gpu_(gpu) {}
+StreamUse::StreamUse(const Rank& rank, int gpu, Kind kind, bool waits)
+    : rank_(rank),
+      gpu_(gpu),
+      kind_(kind),
+      thread_(kind == Kind::kOfThread ? thisThread() : 0),
+      waits_(waits) {}
 
-DefaultStreams::~DefaultStreams() {
-  RanksOfProcess& all = ranksOfProcess();
+StreamUse::~StreamUse() {
+  UsesOfProcess& all = usesOfProcess();
   const std::lock_guard lock(all.mutex);
-  std::erase(all.ranks, this);
+  std::erase(all.uses, this);
 }
 
-bool DefaultStreams::holdEachOtherBack(const Use& one, const Use& other) {
-  if (!one.waits && !other.waits) return false;
-  const bool is_same = one.kind == Kind::kOfThread && one.kind == other.kind && one.thread == other.thread;
-  return is_same || one.kind == Kind::kDefault || other.kind == Kind::kDefault;
+size_t StreamUse::count() {
+  UsesOfProcess& all = usesOfProcess();
+  const std::lock_guard lock(all.mutex);
+  return all.uses.size();
 }
 
-const char* DefaultStreams::nameOf(Kind kind) {
-  switch (kind) {
+// Whether one of the two waits in front of the other.
+bool StreamUse::holdsBack(const StreamUse& other) const {
+  const bool are_apart = rank_.communicator != other.rank_.communicator ||
+                         rank_.number == other.rank_.number || gpu_ != other.gpu_;
+  if (are_apart || (!waits_ && !other.waits_)) return false;
+  const bool is_same = kind_ == Kind::kOfThread && kind_ == other.kind_ && thread_ == other.thread_;
+  return is_same || kind_ == Kind::kDefault || other.kind_ == Kind::kDefault;
+}
+
+const char* StreamUse::streamName() const {
+  switch (kind_) {
     case Kind::kBlocking:
       return "a stream made without cudaStreamNonBlocking";
     case Kind::kOfThread:
@@ -53,40 +67,35 @@ const char* DefaultStreams::nameOf(Kind kind) {
   return "";
 }
 
-Status DefaultStreams::enter(const CudaDevice& device, CudaStream stream, bool waits) {
-  Use use{Kind::kBlocking, 0, waits};
-  if (!stream || stream == kStreamLegacy) {
-    use.kind = Kind::kDefault;
-  } else if (stream == kStreamPerThread) {
-    use = {Kind::kOfThread, thisThread(), waits};
-  } else {
-    HORING_ASSIGN(const bool is_alone, device.isNonBlocking(stream));
-    if (is_alone) return {};
-  }
-  RanksOfProcess& all = ranksOfProcess();
-  const std::lock_guard lock(all.mutex);
-  if (std::ranges::find(uses_, use) != uses_.end()) return {};
-  for (const DefaultStreams* const other : all.ranks) {
-    if (other == this || other->communicator_ != communicator_ || other->gpu_ != gpu_) continue;
-    for (const Use& its : other->uses_)
-      if (holdEachOtherBack(use, its))
-        return makeStatus(
-            Code::kInvalidUsage,
-            "rank %d: rank %d of this process is on GPU %d, too, and has %s %s. This call %s %s: a wait "
-            "there holds the other rank back. Use streams made with cudaStreamNonBlocking",
-            rank_, other->rank_, gpu_, its.waits ? "waited for a signal on" : "used", nameOf(its.kind),
-            waits ? "waits for a signal, or comes behind a wait of its group, on" : "uses", nameOf(use.kind));
-  }
-  if (uses_.empty()) all.ranks.push_back(this);
-  uses_.push_back(use);
-  return {};
+Status StreamUse::refusedFor(const StreamUse& other) const {
+  return makeStatus(Code::kInvalidUsage,
+                    "rank %d: rank %d of this process is on GPU %d, too, and %s %s. This call %s %s: a wait "
+                    "there holds the "
+                    "other rank back. Use streams made with cudaStreamNonBlocking",
+                    rank_.number, other.rank_.number, gpu_, other.waits_ ? "waits for a signal on" : "uses",
+                    other.streamName(),
+                    waits_ ? "waits for a signal, or comes behind a wait of its group, on" : "uses",
+                    streamName());
 }
 
-void DefaultStreams::takeBack(size_t uses) {
-  RanksOfProcess& all = ranksOfProcess();
+Result<std::shared_ptr<const StreamUse>> StreamUse::enter(const Rank& rank, const CudaDevice& device,
+                                                          CudaStream stream, bool waits) {
+  Kind kind = Kind::kBlocking;
+  if (!stream || stream == kStreamLegacy) {
+    kind = Kind::kDefault;
+  } else if (stream == kStreamPerThread) {
+    kind = Kind::kOfThread;
+  } else {
+    HORING_ASSIGN(const bool is_alone, device.isNonBlocking(stream));
+    if (is_alone) return std::shared_ptr<const StreamUse>();
+  }
+  const std::shared_ptr<const StreamUse> use(new StreamUse(rank, device.number(), kind, waits));
+  UsesOfProcess& all = usesOfProcess();
   const std::lock_guard lock(all.mutex);
-  uses_.resize(uses);
-  if (uses_.empty()) std::erase(all.ranks, this);
+  for (const StreamUse* const other : all.uses)
+    if (use->holdsBack(*other)) return use->refusedFor(*other);
+  all.uses.push_back(use.get());
+  return use;
 }
 
 }  // namespace horing

@@ -1,10 +1,10 @@
 #pragma once
-// Which ranks of this process use streams of CUDA that hold each other back, for operations in which a stream waits for another rank. The
+// Which ranks of this process are on streams of CUDA that hold each other back, for operations in which a stream waits for another rank. The
 // default stream of a GPU is one for all threads; it and every other stream of the GPU that is not made with cudaStreamNonBlocking wait for
 // each other. So where ranks share a GPU, one that waits for a signal of another may hold back the stream on which that one would signal.
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "base/status.h"
 #include "control/unique_id.h"
@@ -12,36 +12,40 @@
 
 namespace horing {
 
-// One rank of a communicator on its GPU. A resource; any thread.
-class DefaultStreams {
+// An operation of a rank on such a stream. A resource: the operation's owner keeps it until the operation can hold no other back, nor be held
+// back itself. A wait for signals: until it is over. An operation that is complete on return: until then. Any other: until it is enqueued,
+// since what comes later on these streams comes behind it. Any thread.
+class StreamUse {
  public:
-  DefaultStreams(const JobId& communicator, int rank, int gpu);
-  ~DefaultStreams();
-  DefaultStreams(const DefaultStreams&) = delete;
-  DefaultStreams& operator=(const DefaultStreams&) = delete;
+  struct Rank {
+    JobId communicator;
+    int number;
+  };
+  // Before each operation of the rank on a stream of `device`, its GPU; `waits`: for signals. Null: other streams do not hold this one back.
+  // kInvalidUsage: another rank of this process uses a stream of this GPU, that one and this one hold each other back, and on one of both a
+  // rank waits.
+  static Result<std::shared_ptr<const StreamUse>> enter(const Rank& rank, const CudaDevice& device,
+                                                        CudaStream stream, bool waits);
+  ~StreamUse();
+  StreamUse(const StreamUse&) = delete;
+  StreamUse& operator=(const StreamUse&) = delete;
 
-  // Before each operation of the rank on a stream of `device`, its GPU; `waits`: for signals. kInvalidUsage: another rank of this process is
-  // on this GPU, this stream and one that the other rank has used hold each other back, and on one of both a rank waits.
-  Status enter(const CudaDevice& device, CudaStream stream, bool waits);
-  // The number of different uses so far; for takeBack(), which undoes what was entered since, if nothing of that was enqueued.
-  size_t uses() const { return uses_.size(); }
-  void takeBack(size_t uses);
+  bool waits() const { return waits_; }
+  // How many there are in this process.
+  static size_t count();
 
  private:
   enum class Kind { kBlocking, kOfThread, kDefault };
-  struct Use {
-    Kind kind;
-    uint64_t thread;  // of a stream kOfThread
-    bool waits;
-    bool operator==(const Use&) const = default;
-  };
-  static bool holdEachOtherBack(const Use& one, const Use& other);
-  static const char* nameOf(Kind kind);
+  StreamUse(const Rank& rank, int gpu, Kind kind, bool waits);
+  bool holdsBack(const StreamUse& other) const;
+  Status refusedFor(const StreamUse& other) const;
+  const char* streamName() const;
 
-  const JobId communicator_;
-  const int rank_;
+  const Rank rank_;
   const int gpu_;
-  std::vector<Use> uses_;  // under the mutex of the process; empty: it is not in the list of the process
+  const Kind kind_;
+  const uint64_t thread_;  // whose stream it is, if kOfThread
+  const bool waits_;
 };
 
 }  // namespace horing

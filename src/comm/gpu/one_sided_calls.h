@@ -17,7 +17,6 @@
 
 #include "comm/calls/command.h"
 #include "comm/communicator.h"
-#include "comm/gpu/default_streams.h"
 #include "comm/gpu/staging_memory.h"
 #include "comm/gpu/stream_marks.h"
 
@@ -38,11 +37,7 @@ class OneSidedCalls {
 
   // The communicator must outlive it.
   OneSidedCalls(std::shared_ptr<const CudaDevice> device, Communicator& communicator)
-      : communicator_(communicator),
-        device_(std::move(device)),
-        marks_(device_),
-        default_streams_(communicator.membership().id(), communicator.membership().rank(),
-                         device_->number()) {}
+      : communicator_(communicator), device_(std::move(device)), marks_(device_) {}
   // Lets waiting streams go on, and waits a second for them to be done with the pinned memory, which otherwise is never freed.
   ~OneSidedCalls();
   OneSidedCalls(const OneSidedCalls&) = delete;
@@ -52,8 +47,6 @@ class OneSidedCalls {
   Status reserve() { return marks_.reserve(); }
   // kInvalidUsage: the stream is not one of this GPU, or records a graph.
   Status check(CudaStream stream) const;
-  // Of the rank's operations of all kinds.
-  DefaultStreams& defaultStreams() { return default_streams_; }
   // Enqueues the GPU's part of the command, whose transfers name the memory that only a GPU can access. `behind`: the end of that mark, which
   // may be on another stream. Returns the last mark. After an error earlier parts may have been taken over, and the other ranks wait for the
   // rest.
@@ -95,7 +88,6 @@ class OneSidedCalls {
   std::list<Buffers> buffers_;
   std::atomic<uint64_t> buffer_bytes_{0};
   StreamMarks marks_;
-  DefaultStreams default_streams_;
 };
 
 }  // namespace horing

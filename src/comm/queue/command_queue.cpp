@@ -10,6 +10,7 @@
 #include "base/no_memory.h"
 #include "base/overloaded.h"
 #include "base/pause.h"
+#include "comm/gpu/default_streams.h"
 #include "comm/queue/calls_beside.h"
 
 namespace horing {
@@ -277,10 +278,12 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
   return failed;
 }
 
-Status CommandQueue::enterStream(const Command& command, CudaStream stream, bool waits) {
+Status CommandQueue::enterStream(Command& command, CudaStream stream, bool waits) {
   // Again: in a group, recording may have begun since the call.
   if (isOneSided(command)) HORING_TRY(checkOneSided(stream));
-  return staged_->oneSided().defaultStreams().enter(*staged_->openedDevice(), stream, waits);
+  HORING_ASSIGN(command.stream_use, StreamUse::enter({membership_.id(), membership_.rank()},
+                                                     *staged_->openedDevice(), stream, waits));
+  return {};
 }
 
 Result<StreamMark> CommandQueue::enqueueOneSided(const Command& command, CudaStream stream,
@@ -291,10 +294,12 @@ Result<StreamMark> CommandQueue::enqueueOneSided(const Command& command, CudaStr
     HORING_TRY(startThread());
     HORING_TRY(startCallsBeside());
   }
-  const auto add = [this, stream](OneSidedPart&& part) -> Status {
+  const bool waits = command.stream_use && command.stream_use->waits();
+  const auto add = [&, this](OneSidedPart&& part) -> Status {
     std::list<Entry> entry(1);
     entry.front().cuda_streams = {stream};
     entry.front().command = std::move(part.command);
+    if (waits) entry.front().command.stream_use = command.stream_use;
     entry.front().is_message = true;
     entry.front().mark = part.mark;
     const std::lock_guard lock(mutex_);
@@ -494,6 +499,7 @@ void CommandQueue::finish(Entries::iterator entry, const Status& status) {
     const std::lock_guard lock(mutex_);
     turns = std::exchange(entry->turns, {});  // the streams may be destroyed once their turns are finished
   }
+  entry->command.stream_use = nullptr;  // before anyone sees that it is over
   if (entry->mark) staged_->oneSided().end(*entry->mark);
   // Before the queue is seen to be empty: after drain() the streams are idle.
   Stream::DueCallbacks due;

@@ -66,11 +66,9 @@ class CommandQueue {
   // A command of a group that is complete when settle() returns. False: the rest must be submitted to a stream instead.
   Result<bool> enqueueBlocking(Command& command);
   // Before a one-sided operation on a CUDA stream, and before an operation on GPU memory that is not on one: enters the stream that the GPU's
-  // part is on, in the second case the default one, null. `waits`: the stream waits for signals. kInvalidUsage: it cannot serve this rank
-  // (DefaultStreams), or records a graph. streamsEntered() and takeBackStreams(): as there.
-  Status enterStream(const Command& command, CudaStream stream, bool waits);
-  size_t streamsEntered() const { return staged_->oneSided().defaultStreams().uses(); }
-  void takeBackStreams(size_t entered) { staged_->oneSided().defaultStreams().takeBack(entered); }
+  // part is on, in the second case the default one, null. `waits`: the stream waits for signals. kInvalidUsage: it cannot serve this rank now
+  // (StreamUse), or records a graph.
+  Status enterStream(Command& command, CudaStream stream, bool waits);
   // A one-sided operation on a CUDA stream, after enterStream(), which does not block; later errors stick to the communicator. It begins
   // behind the end of `behind`, too. Returns its mark. checkOneSided(): as enterStream(), of the stream alone.
   Status checkOneSided(CudaStream stream) const { return staged_->oneSided().check(stream); }
