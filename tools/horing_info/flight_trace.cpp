@@ -255,13 +255,36 @@ std::string rankLine(const Flight& flight) {
   return text;
 }
 
+using Errors = std::map<std::string, std::vector<int>>;  // and the ranks that reported them
+
+// What most ranks said while the job ran, if some left no file: it says more than the files that are left. Empty: only that a rank is lost,
+// which may have ended after it had reported the same as the others.
+std::string reportedVerdict(const Errors& errors) {
+  const std::string lost = codeName(Code::kRemoteError);
+  const std::vector<int>* most = nullptr;
+  std::string verdict;
+  for (const auto& [error, who] : errors) {
+    if (error.empty() || error.starts_with(lost) || (most && who.size() <= most->size())) continue;
+    most = &who;
+    verdict = formatString("%s (reported by %s %s)", error.c_str(), who.size() == 1 ? "rank" : "ranks",
+                           rankList(who).c_str());
+  }
+  return verdict;
+}
+
 }  // namespace
 
 Result<std::string> mergeFlights(const std::vector<std::string>& files) {
   std::map<int, Flight> flights;
-  std::map<std::string, std::vector<int>> errors;
+  Errors errors;
+  std::vector<Status> unread;
   for (const std::string& path : files) {
-    HORING_ASSIGN(Flight flight, readFlight(path));
+    Result<Flight> read = readFlight(path);
+    if (!read.ok()) {
+      unread.push_back(read.status());
+      continue;
+    }
+    Flight flight = read.take();
     const Flight& first = flights.empty() ? flight : flights.begin()->second;
     if (flight.job != first.job || flight.ranks != first.ranks)
       return makeStatus(Code::kInvalidArgument,
@@ -272,20 +295,24 @@ Result<std::string> mergeFlights(const std::vector<std::string>& files) {
       return makeStatus(Code::kInvalidArgument, "%s is a second file of rank %d", path.c_str(), flight.rank);
     flights.emplace(flight.rank, std::move(flight));
   }
+  if (flights.empty()) return unread.front();
   const int ranks = flights.begin()->second.ranks;
-  std::string text = "verdict: " + verdictOn(flights, &Flight::calls, ranks) + "\n";
+  for (const auto& [rank, flight] : flights) errors[flight.error].push_back(rank);
+  const std::vector<int> absent = ranksWithoutFile(flights, ranks);
+  std::string verdict = absent.empty() ? std::string() : reportedVerdict(errors);
+  if (verdict.empty()) verdict = verdictOn(flights, &Flight::calls, ranks);
+  std::string text = "verdict: " + verdict + "\n";
   if (haveLaunched(flights))
     text += "verdict on kernels: " + verdictOn(flights, &Flight::launches, ranks) + "\n";
-  for (const std::string& verdict : verdictsOnReplays(flights, ranks))
-    text += "verdict on replays: " + verdict + "\n";
-  const std::vector<int> absent = ranksWithoutFile(flights, ranks);
-  for (const auto& [rank, flight] : flights) errors[flight.error].push_back(rank);
+  for (const std::string& on_replays : verdictsOnReplays(flights, ranks))
+    text += "verdict on replays: " + on_replays + "\n";
   for (const auto& [error, who] : errors)
     text += formatString("%s %s reported: %s\n", who.size() == 1 ? "rank" : "ranks", rankList(who).c_str(),
                          error.c_str());
   if (!absent.empty())
     text +=
         formatString("no file of %s %s\n", absent.size() == 1 ? "rank" : "ranks", rankList(absent).c_str());
+  for (const Status& status : unread) text += status.message() + ": left out\n";
   for (const auto& [rank, flight] : flights) text += rankLine(flight) + "\n";
   return text;
 }

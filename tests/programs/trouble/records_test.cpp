@@ -59,6 +59,31 @@ TEST_F(Records, TellWhoNeverCalled) {
       << merged.output;
 }
 
+// As when they were ended while they wrote. What rank 1 reported says more than the file that is left.
+TEST_F(Records, BlameNoRankForAFileThatIsMissingOrCutShort) {
+  const JobOutcome outcome =
+      runWithLateCaller({.words = {"HORING_TIMEOUT_MS=" + std::to_string(kShortDeadlineMs),
+                                   variable("HORING_FLIGHT_DIR"), "rounds=9", "late_round=7"}},
+                        2);
+  std::vector<std::string> paths;
+  for (const std::string& path : files()) {
+    if (json::parse(std::ifstream(path)).at("rank") == 1)
+      paths.push_back(path);
+    else if (paths.empty() || paths.size() == 1)
+      paths.push_back(folder_ + "/empty.json");
+  }
+  std::ofstream(folder_ + "/empty.json").flush();
+  ASSERT_GE(paths.size(), 2u) << outcome.everything;
+  const Outcome merged = trace(paths);
+  EXPECT_EQ(merged.code, 0) << merged.errors;
+  EXPECT_TRUE(merged.output.starts_with("verdict: timeout: rank 2 never called all_reduce #7"))
+      << merged.output;
+  EXPECT_NE(merged.output.find("(reported by rank 1)\n"), std::string::npos) << merged.output;
+  EXPECT_NE(merged.output.find("no file of ranks 0, 2, 3\n"), std::string::npos) << merged.output;
+  EXPECT_NE(merged.output.find("empty.json is no flight record of horing"), std::string::npos)
+      << merged.output;
+}
+
 TEST_F(Records, TellWhoDisagreed) {
   const JobOutcome outcome =
       runJob({.ranks = 3, .words = {variable("HORING_FLIGHT_DIR"), "1:collective=all_gather"}});
