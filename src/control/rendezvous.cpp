@@ -238,8 +238,9 @@ std::vector<std::string> Rendezvous::jobLines(int64_t now_ns,
                                               const std::function<int64_t(int)>& silence_ns) const {
   std::vector<std::string> lines;
   for (const PaceFinding& finding : paces_.lasting()) lines.push_back(text(finding, true));
-  if (lines.empty())
-    lines.emplace_back("by the calls that have ended, no rank comes late and no path is slow");
+  if (lines.empty()) lines.push_back(standstill(now_ns));
+  if (lines.front().empty())
+    lines.front() = "by the calls that have ended, no rank comes late and no path is slow";
   constexpr int64_t kQuietMs = 1500;
   size_t bytes = 0;
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -248,7 +249,7 @@ std::vector<std::string> Rendezvous::jobLines(int64_t now_ns,
       break;
     }
     const Member& each = members_[static_cast<size_t>(rank)];
-    const bool is_recent = now_ns - each.pace_ns <= 3 * kPaceNs;
+    const bool is_recent = each.hasPaceAt(now_ns);
     const int64_t silence_ms = silence_ns(rank) / 1'000'000;
     std::string what = is_recent ? paceText(each.pace) : "no calls";
     if (silence_ms >= kQuietMs)
@@ -257,6 +258,27 @@ std::vector<std::string> Rendezvous::jobLines(int64_t now_ns,
     bytes += lines.back().size();
   }
   return lines;
+}
+
+// "ranks 0, 1, 3 have ended no call for a second or more, rank 0 is in all_reduce #7 (...); rank 2 is in no call"; empty: not so.
+std::string Rendezvous::standstill(int64_t now_ns) const {
+  std::vector<int> inside, outside;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const Member& each = members_[static_cast<size_t>(rank)];
+    if (!each.hasPaceAt(now_ns))
+      outside.push_back(rank);
+    else if (each.pace.calls == 0 && !each.pace.now.empty())
+      inside.push_back(rank);
+  }
+  if (inside.empty() || outside.empty()) return {};
+  const auto these = [](const std::vector<int>& ranks, const char* one, const char* several) {
+    return formatString("%s %s %s", ranks.size() == 1 ? "rank" : "ranks", rankList(ranks).c_str(),
+                        ranks.size() == 1 ? one : several);
+  };
+  return formatString("%s ended no call for a second or more, rank %d is in %s; %s in no call",
+                      these(inside, "has", "have").c_str(), inside.front(),
+                      members_[static_cast<size_t>(inside.front())].pace.now.c_str(),
+                      these(outside, "is", "are").c_str());
 }
 
 std::vector<std::string> Rendezvous::takePaceNews() {

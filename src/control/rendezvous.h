@@ -79,6 +79,7 @@ class Rendezvous {
     std::vector<std::byte> part;
     Pace pace{};  // the latest
     int64_t pace_ns = INT64_MIN / 2;
+    bool hasPaceAt(int64_t now_ns) const { return now_ns - pace_ns <= 3 * kPaceNs; }
   };
 
   Status judge(const HelloMessage& hello) const;
@@ -96,6 +97,7 @@ class Rendezvous {
   std::string exchangeText() const;
   std::string name(int rank) const;
   std::string text(const PaceFinding& finding, bool lasts) const;
+  std::string standstill(int64_t now_ns) const;
   Member& member(int rank) { return members_[static_cast<size_t>(rank)]; }
 
   ProcessName host_;

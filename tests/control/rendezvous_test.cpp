@@ -85,6 +85,28 @@ TEST(Rendezvous, TellsOnceWhoIsLate) {
             "rank 0 of 2 did not take part in horingCommSplit within 10000 ms; those that did: 1");
 }
 
+TEST(Rendezvous, SaysWhoIsInACallThatDoesNotEndAndWhoIsInNone) {
+  Rendezvous rendezvous({"launcher", 1, 7});
+  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(rendezvous.hello(helloOf(rank, 3), 0).ok());
+  const auto firstLine = [&](int64_t now_ns) {
+    return rendezvous.jobLines(now_ns, [](int) { return 0; }).front();
+  };
+  const std::string nothing = "by the calls that have ended, no rank comes late and no path is slow";
+  constexpr int64_t kSecond = 1000 * kMs;
+  for (int rank = 0; rank < 3; ++rank)
+    rendezvous.notePace(rank, {.interval_us = 1'000'000, .calls = 9}, kSecond);
+  EXPECT_EQ(firstLine(kSecond), nothing);
+  EXPECT_EQ(firstLine(9 * kSecond), nothing) << "all compute";
+  for (const int rank : {0, 2})
+    rendezvous.notePace(rank, {.interval_us = 1'000'000, .now = "all_reduce #9 (4 x int8, sum)"},
+                        9 * kSecond);
+  EXPECT_EQ(firstLine(9 * kSecond),
+            "ranks 0, 2 have ended no call for a second or more, rank 0 is in all_reduce #9 (4 x int8, sum); "
+            "rank 1 is in no call");
+  rendezvous.notePace(1, {.interval_us = 1'000'000, .now = "all_reduce #9 (4 x int8, sum)"}, 10 * kSecond);
+  EXPECT_EQ(firstLine(10 * kSecond), nothing);
+}
+
 TEST(Rendezvous, TellsOfTroubleThatMayExplainAMissingRank) {
   Rendezvous rendezvous({"launcher", 1, 7});
   EXPECT_TRUE(rendezvous.hello(helloOf(0, 2, 100), 0).ok());
