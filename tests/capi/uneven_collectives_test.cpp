@@ -216,13 +216,13 @@ TEST(UnevenAllToAll, MayBeLargeOnOneRankAndSmallOnOthers) {
   constexpr int kRanks = 4;
   constexpr size_t kSmall = 3, kLarge = 100'000;
   const auto comms = makeGroups({"A", "A", "B", "B"});
-  const auto sizeFrom = [](size_t rank) { return rank == 1 ? kLarge : kSmall; };
+  const auto size_from = [](size_t rank) { return rank == 1 ? kLarge : kSmall; };
   onEveryRank(kRanks, [&](int rank) {
     const auto me = static_cast<size_t>(rank);
-    const std::vector<size_t> sends(kRanks, sizeFrom(me));
+    const std::vector<size_t> sends(kRanks, size_from(me));
     std::vector<size_t> receives;
-    for (size_t from = 0; from < kRanks; ++from) receives.push_back(sizeFrom(from));
-    const std::vector<float> input(kRanks * sizeFrom(me), element(rank, 0));
+    for (size_t from = 0; from < kRanks; ++from) receives.push_back(size_from(from));
+    const std::vector<float> input(kRanks * size_from(me), element(rank, 0));
     std::vector<float> output(kLarge + 3 * kSmall, -1.0f);
     ASSERT_HORING(horingAlltoAllV(input.data(), sends.data(), nullptr, output.data(), receives.data(),
                                   nullptr, horingFloat, comms[me], nullptr));

@@ -121,16 +121,16 @@ TEST(HoShares, HasSlicesThatFollowOneAnother) {
   Shape shape{4, 1};
   shape.shares = Shares({Shares::kWhole, 0, 0, 0});
   Schedule schedule = buildSchedule("ho_shares", Collective::kAllReduce, shape, 0).take();
-  const auto slicesOf = [&](int32_t chunk_kib) {
+  const auto slices_of = [&](int32_t chunk_kib) {
     const size_t elements = static_cast<size_t>(chunk_kib) * kKiB / 4;
     return Slicing::choose(schedule, elements, 4, kSlot, 1).slicesOf(elements);
   };
   for (const auto& [chunk_kib, slices] :
        {std::pair(1, 1), {16, 1}, {32, 2}, {64, 4}, {128, 8}, {256, 8}, {512, 16}, {2048, 64}, {8192, 128}})
-    EXPECT_EQ(slicesOf(chunk_kib), slices) << chunk_kib;
+    EXPECT_EQ(slices_of(chunk_kib), slices) << chunk_kib;
   schedule.shares = Shares({Shares::kWhole - 3, 1, 1, 1});
   for (const auto& [chunk_kib, slices] : {std::pair(128, 8), {512, 8}, {1024, 16}, {8192, 128}})
-    EXPECT_EQ(slicesOf(chunk_kib), slices) << chunk_kib;
+    EXPECT_EQ(slices_of(chunk_kib), slices) << chunk_kib;
   shape.shares = {};
   const Schedule equal = buildSchedule("ho_shares", Collective::kAllReduce, shape, 0).take();
   EXPECT_EQ(Slicing::choose(equal, 32 * kKiB, 4, kSlot, 1).slicesOf(32 * kKiB), 2);

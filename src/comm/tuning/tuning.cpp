@@ -109,13 +109,13 @@ Status Tuning::learnMachine() {
 
 // At info in a line; all of it, and the table that comes of it, are for who looks closer.
 void Tuning::logMachine(const MachineModel& machine) const {
-  const auto linkText = [](const LinkModel& link, const char* where) {
+  const auto link_text = [](const LinkModel& link, const char* where) {
     return formatString("%.4g us and %.4g GB/s %s groups", link.latency_us, link.gbytes_per_s, where);
   };
   std::string text;
-  if (machine.links != Links::kInside) text = linkText(machine.between, "between");
+  if (machine.links != Links::kInside) text = link_text(machine.between, "between");
   if (machine.links != Links::kBetween)
-    text += (text.empty() ? "" : ", ") + linkText(machine.inside, "inside");
+    text += (text.empty() ? "" : ", ") + link_text(machine.inside, "inside");
   const Log& log = membership_.log();
   log.info("init", "the machine, by HORING_CALIBRATE=%s: %s; HORING_DEBUG=trace prints all, and the table",
            config_.calibrate.c_str(), text.c_str());
