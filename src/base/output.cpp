@@ -91,10 +91,14 @@ Status writeWholeFile(const std::string& path, std::string_view text) {
 }
 
 Status checkCreatable(const std::string& path) {
-  const Fd file = openOutput(path, O_EXCL | O_NOFOLLOW, 0644);
-  if (!file.valid()) return systemError(errno, "cannot write %s", path.c_str());
-  ::unlink(path.c_str());
-  return {};
+  const Fd made = openOutput(path, O_EXCL | O_NOFOLLOW, 0644);
+  if (made.valid()) {
+    ::unlink(path.c_str());
+    return {};
+  }
+  // A process of the same number may have left one, which is replaced.
+  const bool is_left = errno == EEXIST && Fd(::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC)).valid();
+  return is_left ? Status() : systemError(errno, "cannot write %s", path.c_str());
 }
 
 }  // namespace horing

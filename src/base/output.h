@@ -36,7 +36,7 @@ Status makeOneFolder(const std::string& path, mode_t mode);
 Status writeAll(int fd, std::string_view bytes, const std::string& path);
 // Replaces the file; does not follow a symbolic link.
 Status writeWholeFile(const std::string& path, std::string_view text);
-// Whether writeWholeFile() could write this file, which must not exist, as far as its folder tells: leaves none behind.
+// Whether writeWholeFile() could write this file, as far as its folder or the file that is there tells: changes neither.
 Status checkCreatable(const std::string& path);
 
 }  // namespace horing

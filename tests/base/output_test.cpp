@@ -135,5 +135,16 @@ TEST(Output, IsTriedWithoutLeavingAny) {
       << checkCreatable(in_none).message();
 }
 
+TEST(Output, IsTriedWithoutChangingOneThatIsThere) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() / "file", link = folder.path() / "link";
+  ASSERT_TRUE(writeWholeFile(path, "text").ok());
+  EXPECT_TRUE(checkCreatable(path).ok()) << checkCreatable(path).message();
+  EXPECT_EQ(std::filesystem::file_size(path), 4u);
+  std::filesystem::create_symlink(path, link);
+  EXPECT_FALSE(checkCreatable(link).ok()) << "writeWholeFile() does not follow it";
+  EXPECT_FALSE(checkCreatable(folder.path()).ok());
+}
+
 }  // namespace
 }  // namespace horing
