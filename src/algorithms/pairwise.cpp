@@ -6,6 +6,7 @@
 // at once: if all did, switches would drop packets, and each dropped packet costs TCP 200 ms. What enters a group shares its link, so
 // `ho_pairwise`, which knows the groups, has lanes of their own for the peers in other groups: fewer where groups have more ranks.
 #include <algorithm>
+#include <vector>
 
 #include "algorithms/catalogue.h"
 #include "schedule/builder.h"
@@ -22,9 +23,9 @@ static_assert(kPeersAtOnce + 1 <= kMaxLanes);
 
 // The peers of one lane: those in other groups, or those in this rank's group.
 struct Peers {
-  bool in_other_groups = false;
-  int32_t first = 1;  // distance
-  int32_t stride = 1;
+  bool in_other_groups;
+  int32_t first;  // distance
+  int32_t stride;
 };
 
 std::vector<Peers> lanesOf(const Shape& shape) {
@@ -42,6 +43,9 @@ std::vector<Peers> lanesOf(const Shape& shape) {
 
 Schedule buildPairwise(Collective /*collective*/, const Shape& shape, int32_t position, int32_t /*root*/) {
   const int32_t n = shape.ranks(), me = position, my_group = shape.groupOf(me);
+  const auto is_of = [&](const Peers& peers, int32_t peer) {
+    return (shape.groupOf(peer) != my_group) == peers.in_other_groups;
+  };
   Schedule schedule{.grid = {n, n}};
   for (const Peers& peers : lanesOf(shape)) {
     LaneBuilder lane;
@@ -49,10 +53,8 @@ Schedule buildPairwise(Collective /*collective*/, const Shape& shape, int32_t po
     if (schedule.lanes.empty()) steps.at(me * n + me).read(kInput).keep(kOutput);
     for (int32_t distance = peers.first; distance < n; distance += peers.stride) {
       const int32_t to = (me + distance) % n, from = (me + n - distance) % n;
-      if ((shape.groupOf(to) != my_group) == peers.in_other_groups)
-        steps.at(me * n + to).read(kInput).send(to);
-      if ((shape.groupOf(from) != my_group) == peers.in_other_groups)
-        steps.at(from * n + me).recv(from).keep(kOutput);
+      if (is_of(peers, to)) steps.at(me * n + to).read(kInput).send(to);
+      if (is_of(peers, from)) steps.at(from * n + me).recv(from).keep(kOutput);
     }
     schedule.lanes.push_back(lane.build());
   }
