@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "HORING_";
 // Prefixes of variables that belong to the project's programs and its Python package.
-constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_NCCL_", "HORING_LIBRARY"};
+constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_NCCL_", "HORING_LIBRARY",
+                                            "HORING_PREBUILT"};
 
 // The values of setDefault(). Never destroyed: calls may come during exit.
 struct Defaults {

@@ -32,6 +32,13 @@ def run(*command, **options):
     return done.stdout
 
 
+def refusal(*command, **options):
+    """What the command says when it fails, as it has to, in one line."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=LIMIT_S, check=False, **options)
+    expect(done.returncode != 0, f"{' '.join(map(str, command))} succeeded")
+    return " ".join(done.stderr.split())
+
+
 def expect(condition, text):
     if not condition:
         sys.exit(text)
@@ -152,6 +159,34 @@ def packages(cmake, compiler, tree, source, build, folder):
         pkg_config(compiler, place, source, place / "built")
 
 
+def files_of(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def python_package(cmake, tree, source, build, names, folder):
+    """With HORING_PREBUILT the wheel has the library and programs that are there, as files that the project itself installs for it."""
+    run(cmake, "--install", build, "--component", "python", "--prefix", folder / "built")
+    for number, root in enumerate((tree, build)):
+        environment = {**os.environ, "HORING_PREBUILT": str(root)}
+        configured, copied = folder / f"configured{number}", folder / f"copied{number}"
+        run(cmake, "-G", "Ninja", "-S", source / "python", "-B", configured, env=environment)
+        run(cmake, "--build", configured, "--target", "horing_python")
+        run(cmake, "--install", configured, "--component", "python", "--prefix", copied)
+        expect(files_of(copied) == files_of(folder / "built"), f"of {root}: {files_of(copied) ^ files_of(folder / 'built')}")
+        expect({path.name for path in (copied / "bin").iterdir()} == set(names), f"of {root}: bin/ has not {sorted(names)}")
+        for name in ("horing-info", "all_reduce_perf"):
+            expect(uses_installed_library(copied, copied / "bin" / name), f"{name} does not load libhoring.so")
+
+    other, bare = folder / "other", folder / "bare"
+    (other / "lib").mkdir(parents=True)
+    (other / "lib" / "libhoring.so.0.99.1").touch()
+    (bare / "lib").mkdir(parents=True)
+    shutil.copy(next(tree.glob("**/libhoring.so.*.*.*")), bare / "lib")
+    for root, complaint in ((other, "this package needs version"), (bare, "no bin/"), (folder, "neither installed nor built"), ("lib", "absolute")):
+        said = refusal(cmake, "-G", "Ninja", "-S", source / "python", "-B", folder / "refused", env={**os.environ, "HORING_PREBUILT": str(root)})
+        expect(complaint in said and str(root) in said.replace(" ", ""), f"HORING_PREBUILT={root}: {said}")
+
+
 def main():
     cmake, c_compiler, cxx_compiler, source, build, *names = sys.argv[1:]
     sources = Path(source) / "examples"
@@ -167,6 +202,7 @@ def main():
         pkg_config(c_compiler, tree, sources / "all_reduce.c", folder / "configured")
         packages(cmake, c_compiler, tree, sources / "all_reduce.c", build, folder / "packages")
         nccl(c_compiler, tree, Path(source) / "tests" / "nccl" / "client.c", folder / "configured")
+        python_package(cmake, tree, Path(source), Path(build), names, folder / "python")
 
 
 if __name__ == "__main__":
