@@ -38,7 +38,11 @@ function(horing_install)
   install(FILES ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libhoring.a ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libnccl_static.a
     DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/horing ${PROJECT_SOURCE_DIR}/include/nccl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  # As in the sources, so that the links between them lead somewhere.
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+    DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+    PATTERN site EXCLUDE PATTERN __pycache__ EXCLUDE)
   horing_install_programs()
   horing_install_for_python()
 

@@ -1,8 +1,7 @@
-"""Installs the .deb in a bare Debian, builds the examples against it there, runs them, and removes it again. Then the same with the
+"""Installs the .deb in a bare Debian, builds the examples in it there, runs them, and removes it again. Then the same with the
 .tar.gz, unpacked somewhere.
 
-usage: debian.py PACKAGE ARCHIVE EXAMPLES_FOLDER SUITE FOLDER     SUITE: trixie, or another that debootstrap knows, made in FOLDER
-                                                                  or taken from there
+usage: debian.py PACKAGE ARCHIVE SUITE FOLDER     SUITE: trixie, or another that debootstrap knows, made in FOLDER or taken from there
 
 `./tools/dev test --debian` runs it. Needs root. The suite's own /proc and /dev/shm go away with the process that uses them.
 """
@@ -45,25 +44,30 @@ def inside(root, commands):
     return run("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "bash", "-c", INSIDE, root, commands)
 
 
+def files(root):
+    """Where the package installs something; elsewhere apt takes and leaves what others need."""
+    return {path for name in ("opt", "usr/share/doc/horing") for path in (root / name, *(root / name).rglob("*")) if path.exists()}
+
+
 def install(root, packages):
     inside(root, f"apt-get update -q && apt-get install -q -y --no-install-recommends {packages}")
 
 
-def try_examples(root, prefix, names):
-    """Builds each against what is in prefix, and runs it."""
+def try_examples(root, prefix, documents, names):
+    """Builds each of those beside the documents against what is in prefix, and runs it."""
     for name in names:
         start, text, times = STARTS[name]
         if name == "mpi":
             install(root, MPI)
         built = f"/work/built{prefix}"
-        inside(root, f"cmake -G Ninja -S /work/examples -B {built} -DCMAKE_PREFIX_PATH={prefix} && "
+        inside(root, f"cmake -G Ninja -S {documents}/examples -B {built} -DCMAKE_PREFIX_PATH={prefix} && "
                      f"cmake --build {built} --target {name}")
         output = inside(root, f"export PREFIX={prefix} HORING_CACHE_DIR=off; {start} {built}/{name}")
         expect(output.count(text) == times, f"{name} of {prefix} said: {output}")
 
 
 def main():
-    package, archive, examples, suite, folder = *map(Path, sys.argv[1:4]), sys.argv[4], Path(sys.argv[5]).resolve()
+    package, archive, suite, folder = *map(Path, sys.argv[1:3]), sys.argv[3], Path(sys.argv[4]).resolve()
     expect(os.getuid() == 0, "debian.py: a Debian of its own needs root")
     root = folder / suite
     if not (root / "made").exists():
@@ -72,19 +76,21 @@ def main():
         (root / "made").touch()
     work = root / "work"
     shutil.rmtree(work, ignore_errors=True)
-    shutil.copytree(examples, work / "examples")
+    work.mkdir()
     shutil.copy(package, work / "horing.deb")
+    before = files(root)
     try:
         install(root, "/work/horing.deb")
-        try_examples(root, "/opt/horing", STARTS)
+        try_examples(root, "/opt/horing", "/usr/share/doc/horing", STARTS)
     finally:
         inside(root, f"apt-get purge -q -y --autoremove horing {MPI}")
-    expect(not (root / "opt/horing").exists(), f"removed, but left: {list((root / 'opt/horing').rglob('*'))}")
+    after = files(root)
+    expect(after == before, f"installed and removed, {package.name} leaves or takes {sorted(map(str, after ^ before))}")
     (work / "unpacked").mkdir()
     run("tar", "-xzf", archive, "-C", work / "unpacked", "--strip-components=1")
     try:
         install(root, LIBRARIES)
-        try_examples(root, UNPACKED, [name for name in STARTS if name != "mpi"])
+        try_examples(root, UNPACKED, f"{UNPACKED}/share/doc/horing", [name for name in STARTS if name != "mpi"])
     finally:
         inside(root, f"apt-get purge -q -y --autoremove {LIBRARIES}")
     release = (root / "etc/debian_version").read_text(encoding="utf-8").strip()

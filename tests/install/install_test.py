@@ -2,6 +2,7 @@
 
 usage: install_test.py CMAKE C_COMPILER CXX_COMPILER SOURCE_FOLDER BUILD_FOLDER PROGRAM...
 """
+import contextlib
 import os
 import re
 import shutil
@@ -120,7 +121,9 @@ def programs(tree, build, names):
     expect(found == set(names), f"bin/ has {sorted(found)}, not {sorted(names)}")
     for name in names:
         run(tree / "bin" / name, "--help")
-    expect((folder_of(tree, "LICENSE") / "README.md").exists(), "README.md is not beside LICENSE")
+    documents = folder_of(tree, "LICENSE")
+    for name in ("README.md", "docs/README.md", "docs/pictures/plan.svg", "examples/all_reduce.c", "examples/CMakeLists.txt"):
+        expect((documents / name).exists(), f"{name} is not beside LICENSE")
     for name in ("horing-info", "all_reduce_perf", "all_gather_perf", "broadcast_perf"):
         expect(uses_installed_library(tree, tree / "bin" / name), f"{name} does not load libhoring.so")
     run(tree / "bin" / "horing-info")
@@ -138,29 +141,52 @@ def nccl(compiler, tree, source, build):
         expect("sum 3\n" in run(*command), f"{command} gives no sum")
 
 
+def files_of(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def in_debian(file):
+    """Where the .deb has a file of the installed tree."""
+    if file.startswith("share/doc/horing/"):
+        return "usr/" + file.replace("doc/horing/LICENSE", "doc/horing/copyright")
+    return f"opt/horing/{file}"
+
+
+@contextlib.contextmanager
+def debian(package, root):
+    """A folder in which dpkg has installed the package, and nothing that it needs. Removed again, it leaves what was there before."""
+    for folder in ("opt", "usr/share/doc/other", "var/lib/dpkg/info", "var/lib/dpkg/updates"):
+        (root / folder).mkdir(parents=True)
+    (root / "var/lib/dpkg/status").touch()
+    before = {path for path in root.rglob("*") if "dpkg" not in path.parts}
+    dpkg = ["dpkg", "--root", root, "--force-not-root", "--force-script-chrootless", "--force-depends", f"--log={root}/var/lib/dpkg/log"]
+    run(*dpkg, "--install", package)
+    yield
+    run(*dpkg, "--purge", "horing")
+    after = {path for path in root.rglob("*") if "dpkg" not in path.parts}
+    expect(after == before, f"installed and removed, {package.name} leaves or takes {sorted(map(str, after ^ before))}")
+
+
 def packages(cmake, compiler, tree, source, build, folder):
     """What cpack makes has the files of the installed tree, and serves as that does."""
     run(Path(cmake).with_name("cpack"), "--config", Path(build) / "CPackConfig.cmake", "-B", folder)
     archive, package = next(folder.glob("horing-*.tar.gz")), next(folder.glob("horing_*.deb"))
     shutil.unpack_archive(archive, folder / "unpacked")
-    unpacked = [next((folder / "unpacked").iterdir())]
-    if shutil.which("dpkg-deb"):
-        run("dpkg-deb", "-x", package, folder / "installed")
-        unpacked.append(folder / "installed" / "opt" / "horing")
-        needs = r"Depends: libsodium23, .*, libstdc\+\+6 \(>= [0-9.]+\), libc6 \(>= [0-9.]+\)"
-        expect(re.search(needs, run("dpkg-deb", "-I", package)), f"{package.name} does not name what it needs")
-    else:
-        print("Left out: the .deb, which needs dpkg-deb")
-    for place in unpacked:
-        files = {path.relative_to(tree) for path in tree.rglob("*") if not path.is_dir()}
-        packed = {path.relative_to(place) for path in place.rglob("*") if not path.is_dir()}
-        expect(packed == files, f"{place} differs in {sorted(map(str, packed ^ files))}")
-        (place / "built").mkdir()
-        pkg_config(compiler, place, source, place / "built")
-
-
-def files_of(folder):
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+    unpacked = next((folder / "unpacked").iterdir())
+    expect(files_of(unpacked) == files_of(tree), f"{archive.name} differs in {sorted(files_of(unpacked) ^ files_of(tree))}")
+    (folder / "of_archive").mkdir()
+    pkg_config(compiler, unpacked, source, folder / "of_archive")
+    if not shutil.which("dpkg"):
+        print("Left out: the .deb, which needs dpkg")
+        return
+    needs = r"Depends: libsodium23, .*, libstdc\+\+6 \(>= [0-9.]+\), libc6 \(>= [0-9.]+\)"
+    expect(re.search(needs, run("dpkg-deb", "-I", package)), f"{package.name} does not name what it needs")
+    (folder / "of_package").mkdir()
+    root = folder / "root"
+    with debian(package, root):
+        expected, found = set(map(in_debian, files_of(tree))), {file for file in files_of(root) if not file.startswith("var/lib/dpkg/")}
+        expect(found == expected, f"{package.name} differs in {sorted(found ^ expected)}")
+        pkg_config(compiler, root / "opt" / "horing", source, folder / "of_package")
 
 
 def python_package(cmake, tree, source, build, names, folder):
