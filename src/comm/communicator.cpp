@@ -93,8 +93,9 @@ Result<PreparedCall*> Communicator::prepare(const CallSpec& spec) {
   HORING_TRY(findBufferRules(spec, {membership_->rank(), ranks, membership_->position()}, rules));
   PreparedCall& prepared = prepared_.add(spec);
   prepared.rules = rules;
+  const uint64_t count = agreedCount(spec, ranks);
   const size_t bytes = totalBytes(spec, ranks);
-  prepared.over_links = &selector_->select(spec.collective, selectionBytes(spec, ranks));
+  prepared.over_links = &selector_->select(spec.collective, selectionBytes(count, bytes));
   // A reader of a peer's input scales it by its own factor; the factors of a premulsum may differ among ranks.
   const bool may_share = !spec.uneven && spec.op != RedOp::kPreMulSum;
   prepared.shared =
@@ -102,11 +103,8 @@ Result<PreparedCall*> Communicator::prepare(const CallSpec& spec) {
   // A timeline starts before the first step.
   prepared.is_tiny = bytes <= kTinyBytes && !records_->timeline();
   prepared.planned = planner_->find(spec.collective, *prepared.over_links, spec.root);
-  prepared.record = {.count = agreedCount(spec, ranks),
-                     .root = spec.root,
-                     .collective = spec.collective,
-                     .type = spec.type,
-                     .op = spec.op};
+  prepared.record = {
+      .count = count, .root = spec.root, .collective = spec.collective, .type = spec.type, .op = spec.op};
   return &prepared;
 }
 

@@ -15,8 +15,8 @@ size_t totalBytes(const CallSpec& spec, int ranks) {
   return spec.count * dataTypeBytes(spec.type) * blocksOf(spec.collective, ranks);
 }
 
-size_t selectionBytes(const CallSpec& spec, int ranks) {
-  return agreedCount(spec, ranks) == kCountsDiffer ? SIZE_MAX : totalBytes(spec, ranks);
+size_t selectionBytes(uint64_t agreed_count, size_t total_bytes) {
+  return agreed_count == kCountsDiffer ? SIZE_MAX : total_bytes;
 }
 
 }  // namespace horing

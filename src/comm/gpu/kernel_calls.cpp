@@ -103,8 +103,9 @@ std::vector<Call> KernelCalls::plannedCalls(const Command& command) const {
 }
 
 const Selection& KernelCalls::selectionFor(const Call& call, const Selector& selector) const {
-  return team_->selectionFor(call,
-                             selector.select(call.collective, selectionBytes(call, membership_.ranks())));
+  const int ranks = membership_.ranks();
+  const size_t bytes = selectionBytes(agreedCount(call, ranks), totalBytes(call, ranks));
+  return team_->selectionFor(call, selector.select(call.collective, bytes));
 }
 
 bool KernelCalls::mustMeet(const Command& command) {

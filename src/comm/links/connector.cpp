@@ -146,6 +146,11 @@ size_t Connector::indexOf(std::string_view name) const {
   return index;
 }
 
+bool Connector::has(std::string_view name) const {
+  const size_t index = indexOf(name);
+  return index < transports_.size() && !transports_[index]->address().empty();
+}
+
 uint32_t Connector::chosenTransports() const {
   uint32_t bits = 0;
   for (const int choice : transport_of_rank_)

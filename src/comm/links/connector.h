@@ -73,6 +73,8 @@ class Connector {
   const std::vector<std::unique_ptr<Transport>>& transports() const { return transports_; }
   // The index of the transport of that name; the number of transports if there is none.
   size_t indexOf(std::string_view name) const;
+  // Whether this rank has the transport of that name, and not only a placeholder for it.
+  bool has(std::string_view name) const;
   uint32_t allTransports() const { return (1u << transports_.size()) - 1; }
   // Bits of the transports that reach some peer.
   uint32_t chosenTransports() const;

@@ -17,9 +17,8 @@ constexpr const char* kMaking = "the making of the communicator";
 
 // Warns that this rank has RDMA but reaches these peers by sockets, which users may not expect.
 void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) {
-  const auto& transports = connector.transports();
+  if (!connector.has("verbs")) return;
   const size_t verbs = connector.indexOf("verbs");
-  if (verbs == transports.size() || transports[verbs]->address().empty()) return;
   std::vector<int> without;
   for (int peer = 0; peer < ranks; ++peer)
     if (connector.choiceFor(peer) > static_cast<int>(verbs)) without.push_back(peer);

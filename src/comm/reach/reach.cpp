@@ -85,12 +85,6 @@ const char* Reach::transportTo(int peer) const {
   return choice < 0 ? "" : parts_.connector.transports()[static_cast<size_t>(choice)]->name();
 }
 
-bool Reach::hasTransport(std::string_view name) const {
-  const auto& transports = parts_.connector.transports();
-  const size_t index = parts_.connector.indexOf(name);
-  return index < transports.size() && !transports[index]->address().empty();  // empty: a placeholder
-}
-
 void Reach::lend(uint32_t transports, const HostOperation& operation, const Call& call) {
   if (!operation.movesInPlace()) return;
   lent_.lendRegistered(transports, call.input);

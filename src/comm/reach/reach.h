@@ -46,7 +46,7 @@ class Reach {
   // Any thread: the name of the transport to a peer; empty for this rank itself.
   const char* transportTo(int peer) const;
   // Any thread: whether this rank has the transport of that name.
-  bool hasTransport(std::string_view name) const;
+  bool hasTransport(std::string_view name) const { return parts_.connector.has(name); }
   // Bytes that this rank's transports moved in place.
   DataMoved dataMoved() const { return parts_.connector.dataMoved(); }
 

@@ -45,11 +45,12 @@ Result<Estimate> collectiveTime(const Communicator& communicator, const CallSpec
   Question question;
   question.machine = machineOf(communicator);
   question.collective = spec.collective;
-  question.bytes = totalBytes(spec, communicator.membership().ranks());
+  const int ranks = communicator.membership().ranks();
+  question.bytes = totalBytes(spec, ranks);
   if (question.bytes == 0 || question.machine.ranks() == 1) return Estimate();
   const Algorithm* const algorithm =
       communicator.selector()
-          ->select(spec.collective, selectionBytes(spec, communicator.membership().ranks()))
+          ->select(spec.collective, selectionBytes(agreedCount(spec, ranks), question.bytes))
           .algorithm;
   // An algorithm that reads and writes peers' memory is simulated as a direct exchange without copies.
   question.algorithm = algorithm->reachesPeers() ? "direct" : algorithm->name;
