@@ -82,6 +82,13 @@ function(horing_quick_to_compile)
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -O0 -U_FORTIFY_SOURCE)
 endfunction()
 
+# For files of a folder that needs no speed in which tests spend their time.
+function(horing_quick_to_run)
+  if(HORING_SANITIZE)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -O1)
+  endif()
+endfunction()
+
 # horing_precompile(TARGET KIND HEADERS...): where no ccache keeps objects for the next build, as in CI, what most files include is
 # parsed once for all targets of a KIND and folder's options, which have the same flags; the build takes a third less. Other builds
 # do not, and see to it that files include what they use.
