@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 namespace horing {
 
@@ -88,6 +89,15 @@ Status writeWholeFile(const std::string& path, std::string_view text) {
   const Fd file = openOutput(path, O_TRUNC | O_NOFOLLOW, 0644);
   if (!file.valid()) return systemError(errno, "cannot write %s", path.c_str());
   return writeAll(file.get(), text, path);
+}
+
+Status replaceFile(const std::string& path, std::string_view text) {
+  const std::string draft = path + ".new";
+  Status status = writeWholeFile(draft, text);
+  if (status.ok() && ::rename(draft.c_str(), path.c_str()) != 0)
+    status = systemError(errno, "cannot replace %s", path.c_str());
+  if (!status.ok()) ::unlink(draft.c_str());
+  return status;
 }
 
 Status checkCreatable(const std::string& path) {

@@ -36,6 +36,8 @@ Status makeOneFolder(const std::string& path, mode_t mode);
 Status writeAll(int fd, std::string_view bytes, const std::string& path);
 // Replaces the file; does not follow a symbolic link.
 Status writeWholeFile(const std::string& path, std::string_view text);
+// As writeWholeFile(), but a reader finds the old file or the whole new text: writes a file with ".new" behind its name first.
+Status replaceFile(const std::string& path, std::string_view text);
 // Whether writeWholeFile() could write this file, as far as its folder or the file that is there tells: changes neither.
 Status checkCreatable(const std::string& path);
 

@@ -119,6 +119,27 @@ TEST(Output, IsForOthersAsTheUmaskHasIt) {
   EXPECT_EQ(modeOf(path), 0200u);
 }
 
+TEST(Output, ReplacesAFileAsAWholeAndLeavesNoOther) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() / "file";
+  ASSERT_TRUE(writeWholeFile(path, "before").ok());
+  std::ifstream reader(path);
+  ASSERT_TRUE(replaceFile(path, "after").ok());
+  std::string text;
+  reader >> text;
+  EXPECT_EQ(text, "before") << "who has opened it reads on";
+  std::ifstream(path) >> text;
+  EXPECT_EQ(text, "after");
+  {
+    const FileSizeLimit limit(1024);
+    EXPECT_FALSE(replaceFile(path, std::string(5000, 'x')).ok());
+  }
+  std::ifstream(path) >> text;
+  EXPECT_EQ(text, "after") << "what could not be written";
+  const std::filesystem::directory_iterator files(folder.path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+}
+
 TEST(Output, MakesNoFolderAboveTheOne) {
   const test::TemporaryFolder folder;
   EXPECT_FALSE(makeOneFolder(folder.path() / "above/one", 0777).ok());

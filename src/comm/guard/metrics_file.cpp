@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <ctime>
 #include <utility>
 
@@ -51,10 +49,7 @@ void MetricsFile::write() {
   timespec wall{};
   ::clock_gettime(CLOCK_REALTIME, &wall);
   const int64_t wall_ms = int64_t{wall.tv_sec} * 1000 + wall.tv_nsec / 1'000'000;
-  const std::string written = path_ + ".new";
-  Status status = writeWholeFile(written, metricsText(of_, calls_, launches_, clock_.nowNs(), wall_ms));
-  if (status.ok() && ::rename(written.c_str(), path_.c_str()) != 0)
-    status = systemError(errno, "cannot replace %s", path_.c_str());
+  const Status status = replaceFile(path_, metricsText(of_, calls_, launches_, clock_.nowNs(), wall_ms));
   is_there_ = is_there_ || status.ok();
   if (!status.ok() && !std::exchange(has_failed_, true))
     log_.warn("metrics", "HORING_METRICS: %s", status.message().c_str());
