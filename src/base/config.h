@@ -37,8 +37,8 @@ namespace horing {
   X(init_timeout_ms, Int, Own, "60000", "1..86400000", "HORING_INIT_TIMEOUT_MS", "Deadline for all ranks to arrive and connect.")       \
   X(timeout_ms, Int, Own, "600000", "0..86400000", "HORING_TIMEOUT_MS", "Deadline of one collective; 0: none: a call then waits for a late rank as long as that rank's process runs.") \
   X(heartbeat_ms, Int, Own, "500", "0..600000", "HORING_HEARTBEAT_MS", "Interval of heartbeats; a rank that is silent for 7 intervals is lost. 0: none, for debuggers.") \
-  X(flight_dir, Text, Own, "", "", "HORING_FLIGHT_DIR", "Folder in which every rank leaves a record of its last operations after an error or a timeout, for `horing-info trace`. Default: none.") \
-  X(trace, Text, Own, "", "", "HORING_TRACE", "Folder in which every rank leaves a timeline of its calls for Perfetto when its communicator ends. Default: none.") \
+  X(flight_dir, Text, Own, "", "", "HORING_FLIGHT_DIR", "Folder in which every rank leaves a record of its last collectives and messages after an error or a timeout, for `horing-info trace`. Default: none.") \
+  X(trace, Text, Own, "", "", "HORING_TRACE", "Folder in which every rank leaves a timeline of its collectives and messages for Perfetto when its communicator ends. Default: none.") \
   X(metrics, Text, Own, "", "", "HORING_METRICS", "Folder in which every rank keeps a file of its metrics while its communicator exists, in OpenMetrics text, rewritten every second. Default: none.") \
   X(slice_bytes, Int, Shared, "65536", "512..4194304", "HORING_SLICE_BYTES", "Largest piece of a message that is sent at once (the unit of pipelining). A connection to a peer has memory for 8 of them in shared memory, and for 32 over TCP or RDMA.") \
   X(spin_us, Int, Own, "500", "0..1000000", "HORING_SPIN_US", "How long a wait polls before it blocks. It keeps the core for the first 20 us if every rank of the node has a core, and yields it after each poll from then on. If other programs use the core it blocks at once.") \

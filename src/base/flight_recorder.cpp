@@ -36,39 +36,25 @@ const char* outcomeName(Outcome outcome) {
   return "unknown";
 }
 
-// release at every word: a reader that sees a new word also sees that the version is odd, or newer.
-void FlightRecorder::write(Entry& entry, const FlightRecord& record) {
-  const uint64_t version = entry.version.load(std::memory_order_relaxed);
-  entry.version.store(version + 1, std::memory_order_relaxed);
-  entry.words[0].store(record.sequence, std::memory_order_release);
-  entry.words[1].store(record.count, std::memory_order_release);
-  entry.words[2].store(static_cast<uint64_t>(record.begun_ns), std::memory_order_release);
-  entry.words[3].store(static_cast<uint64_t>(record.ended_ns), std::memory_order_release);
-  entry.words[4].store(packed(record), std::memory_order_release);
-  entry.version.store(version + 2, std::memory_order_release);
-}
-
 void FlightRecorder::begin(const FlightRecord& record) {
-  write(at(record.sequence), record);
+  at(record.sequence)
+      .write(std::array{record.sequence, record.count, static_cast<uint64_t>(record.begun_ns),
+                        static_cast<uint64_t>(record.ended_ns), packed(record)});
   begun_.store(record.sequence + 1, std::memory_order_release);
 }
 
 void FlightRecorder::end(uint64_t sequence, int64_t now_ns, Outcome outcome) {
   Entry& entry = at(sequence);
   // No other thread writes to this operation, but a later operation may have reused its entry.
-  if (sequence >= begun() || entry.words[0].load(std::memory_order_relaxed) != sequence) return;
+  if (sequence >= begun() || entry.own(0) != sequence) return;
   FlightRecord record;
-  unpack(entry.words[4].load(std::memory_order_relaxed), record);
+  unpack(entry.own(4), record);
   if (record.outcome != Outcome::kWithdrawn) record.outcome = outcome;
-  const uint64_t version = entry.version.load(std::memory_order_relaxed);
-  entry.version.store(version + 1, std::memory_order_relaxed);
-  entry.words[3].store(static_cast<uint64_t>(now_ns), std::memory_order_release);
-  entry.words[4].store(packed(record), std::memory_order_release);
-  entry.version.store(version + 2, std::memory_order_release);
+  entry.write<3>(std::array{static_cast<uint64_t>(now_ns), packed(record)});
   if (outcome == Outcome::kDone) ended_.store(sequence + 1, std::memory_order_release);
   if (record.outcome != Outcome::kDone) return;
-  record.count = entry.words[1].load(std::memory_order_relaxed);
-  record.begun_ns = static_cast<int64_t>(entry.words[2].load(std::memory_order_relaxed));
+  record.count = entry.own(1);
+  record.begun_ns = static_cast<int64_t>(entry.own(2));
   record.ended_ns = now_ns;
   addUp(record);
 }
@@ -91,24 +77,15 @@ CallTotals FlightRecorder::totals(Collective collective) const {
 
 std::optional<FlightRecord> FlightRecorder::find(uint64_t sequence) const {
   if (sequence >= begun()) return std::nullopt;
-  const Entry& entry = at(sequence);
-  // A write takes nanoseconds: a few retries find a complete record, unless the writer is stopped in the middle.
-  for (int look = 0; look < 1000; ++look) {
-    // acquire: pairs with the releases in write().
-    const uint64_t version = entry.version.load(std::memory_order_acquire);
-    std::array<uint64_t, kWords> words;
-    for (size_t i = 0; i < kWords; ++i) words[i] = entry.words[i].load(std::memory_order_acquire);
-    if (version % 2 != 0 || entry.version.load(std::memory_order_relaxed) != version) continue;
-    if (words[0] != sequence) return std::nullopt;  // a later operation reused the entry
-    FlightRecord record;
-    record.sequence = words[0];
-    record.count = words[1];
-    record.begun_ns = static_cast<int64_t>(words[2]);
-    record.ended_ns = static_cast<int64_t>(words[3]);
-    unpack(words[4], record);
-    return record;
-  }
-  return std::nullopt;
+  const std::optional<Entry::Words> words = at(sequence).read();
+  if (!words || (*words)[0] != sequence) return std::nullopt;  // a later operation reused the entry
+  FlightRecord record;
+  record.sequence = (*words)[0];
+  record.count = (*words)[1];
+  record.begun_ns = static_cast<int64_t>((*words)[2]);
+  record.ended_ns = static_cast<int64_t>((*words)[3]);
+  unpack((*words)[4], record);
+  return record;
 }
 
 std::vector<FlightRecord> FlightRecorder::last() const {

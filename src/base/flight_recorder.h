@@ -1,14 +1,14 @@
 #pragma once
 // The latest operations of a communicator, kept in memory for error reports.
 //
-// Fixed size. Writing takes a few stores, no lock and no allocation, and never waits for a reader; a reader that meets a write in progress
-// retries.
+// Fixed size. Writing takes a few stores, no lock and no allocation, and never waits for a reader (record_entry.h).
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "base/record_entry.h"
 #include "base/types.h"
 
 namespace horing {
@@ -66,12 +66,8 @@ class FlightRecorder {
   CallTotals totals(Collective collective) const;
 
  private:
-  static constexpr size_t kWords = 5;
-  // Written by the thread that begins or ends the operation.
-  struct alignas(64) Entry {
-    std::atomic<uint64_t> version{0};  // odd while words are written
-    std::array<std::atomic<uint64_t>, kWords> words{};
-  };
+  // sequence, count, begin, end, and the rest in one word.
+  using Entry = RecordEntry<5>;
   static_assert(sizeof(Entry) == 64);
   // Written by whoever ends an operation: no two at a time, so that no addition needs to be atomic.
   struct Sums {
@@ -82,7 +78,6 @@ class FlightRecorder {
 
   Entry& at(uint64_t sequence) { return entries_[sequence % kEntries]; }
   const Entry& at(uint64_t sequence) const { return entries_[sequence % kEntries]; }
-  static void write(Entry& entry, const FlightRecord& record);
   void addUp(const FlightRecord& record);
 
   std::atomic<uint64_t> begun_{0};

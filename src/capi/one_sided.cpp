@@ -116,6 +116,7 @@ horingResult_t horingPutSignal(const void* localbuff, size_t count, horingDataTy
                                        static_cast<uint32_t>(sigIdx)},
                  .peer = peer};
     HORING_ASSIGN(put.bytes, bytesOf(count, datatype));
+    put.type = static_cast<DataType>(datatype);
     HORING_TRY(checkPlace(comm, put, peerWinOffset, *window));
     return issue(comm, Command(ExchangeCommand{{put}}), stream);
   });

@@ -9,6 +9,7 @@ Status issueTransfer(horingComm_t comm, const Transfer::Kind& kind, int peer, si
                      horingDataType_t type, horingStream_t stream) {
   Transfer transfer{.kind = kind, .peer = peer};
   HORING_ASSIGN(transfer.bytes, bytesOf(count, type));
+  transfer.type = static_cast<DataType>(type);
   return issue(comm, Command(ExchangeCommand{{transfer}}), stream);
 }
 

@@ -129,12 +129,13 @@ void Communicator::makeParts() {
   planner_ = std::make_unique<Planner>(config, placement.map(), rank, *connector_,
                                        placement.kernels().at(placement.identityOf(rank).boot_id).cores);
   const uint32_t slot_bytes = linkShapeOf(config, "", ranks).slot_bytes;
-  untagged_messages_ =
-      std::make_unique<PairMessages>(*connector_, LinkUse::kPointToPoint, rank, ranks, slot_bytes, 0);
-  messages_beside_ = std::make_unique<PairMessages>(*connector_, LinkUse::kBeside, rank, ranks, slot_bytes,
-                                                    membership_->options().signals);
-  measurement_messages_ =
-      std::make_unique<PairMessages>(*connector_, LinkUse::kMeasurement, rank, ranks, slot_bytes, 0);
+  MessageRecorder* const recorder = &records_->calls().messages();
+  const auto make = [&](LinkUse use, int signals, MessageRecorder* its_recorder) {
+    return std::make_unique<PairMessages>(*connector_, use, rank, ranks, slot_bytes, signals, its_recorder);
+  };
+  untagged_messages_ = make(LinkUse::kPointToPoint, 0, recorder);
+  messages_beside_ = make(LinkUse::kBeside, membership_->options().signals, recorder);
+  measurement_messages_ = make(LinkUse::kMeasurement, 0, nullptr);
 }
 
 void Communicator::makeProgress() {
@@ -144,7 +145,8 @@ void Communicator::makeProgress() {
                                      .clock = clock_,
                                      .rank = membership_->rank(),
                                      .ranks = membership_->ranks(),
-                                     .timeout_ms = timeout_ms_};
+                                     .timeout_ms = timeout_ms_,
+                                     .recorder = records_->calls().messages()};
   const Progress::Parts parts{.guard = *guard_,
                               .connector = *connector_,
                               .clock = clock_,

@@ -15,6 +15,24 @@ std::string countText(uint64_t count) {
   return formatString("several (sizes %08llx)", static_cast<unsigned long long>(count & 0xffffffff));
 }
 
+std::string textOf(const RecordedMessage& message) {
+  if (message.kind == MessageKind::kGroup) return formatString("a group of %d messages", message.peer);
+  const bool receives = message.kind == MessageKind::kReceive || message.kind == MessageKind::kSignalWait;
+  const std::string peer = message.peer < 0 ? std::string("any rank") : formatString("rank %d", message.peer);
+  return formatString("%s of %llu bytes %s %s", messageKindName(message.kind),
+                      static_cast<unsigned long long>(message.bytes), receives ? "from" : "to", peer.c_str());
+}
+
+// "recv of 8 bytes from rank 1, and 2 more messages": the oldest.
+std::string openMessagesText(const MessageRecorder& messages) {
+  std::string text;
+  size_t open = 0;
+  for (const RecordedMessage& message : messages.lastAndOpen(MessageRecorder::kUsualEntries))
+    if (message.state != MessageState::kComplete && open++ == 0) text = textOf(message);
+  if (open > 1) text += formatString(", and %zu more message%s", open - 1, open == 2 ? "" : "s");
+  return text.empty() ? "sends and receives" : text;
+}
+
 }  // namespace
 
 uint64_t agreementDigest(const FlightRecord& record) {
@@ -74,7 +92,7 @@ RankState CallLog::state(int64_t now_ns) const {
 }
 
 std::string CallLog::nowText() const {
-  if (exchanges_.load(std::memory_order_acquire)) return "sends and receives";
+  if (exchanges_.load(std::memory_order_acquire)) return openMessagesText(messages_);
   const uint64_t begun = recorder_.begun();
   const std::optional<FlightRecord> record =
       begun > recorder_.ended() ? recorder_.find(begun - 1) : std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/flight_recorder.h"
+#include "base/message_recorder.h"
 #include "base/obstacle.h"
 #include "control/call_report.h"
 #include "control/rank_state.h"
@@ -20,13 +21,19 @@ inline constexpr uint64_t kExchange = UINT64_MAX;
 
 class CallLog {
  public:
-  // `first` is added to the recorder's numbers in reports to other ranks. `ranks`: of the communicator, if waits are measured.
-  explicit CallLog(uint64_t first = 0, int ranks = 0) : first_(first), wait_times_(ranks) {}
+  // `first` is added to the recorder's numbers in reports to other ranks. `ranks`: of the communicator, if waits are measured. `messages`: how
+  // many are kept, and which.
+  explicit CallLog(uint64_t first = 0, int ranks = 0, size_t messages = MessageRecorder::kUsualEntries,
+                   MessageRecorder::Keeps keeps = MessageRecorder::Keeps::kAll)
+      : first_(first), messages_(messages, keeps), wait_times_(ranks) {}
 
   uint64_t first() const { return first_; }
   // Costs a few stores; see FlightRecorder.
   FlightRecorder& recorder() { return recorder_; }
   const FlightRecorder& recorder() const { return recorder_; }
+
+  MessageRecorder& messages() { return messages_; }
+  const MessageRecorder& messages() const { return messages_; }
 
   WaitTimes& waitTimes() { return wait_times_; }
   const WaitTimes& waitTimes() const { return wait_times_; }
@@ -38,7 +45,7 @@ class CallLog {
     exchanges_.store(false, std::memory_order_release);
   }
 
-  // The call in progress, as text: "all_reduce #3 (1000 x float32, sum)"; empty: none. Any thread.
+  // The call in progress, as text: "all_reduce #3 (1000 x float32, sum)", "recv of 8 bytes from rank 1"; empty: none. Any thread.
   std::string nowText() const;
 
   // The call, or kExchange, begins to wait; it no longer waits. Any thread.
@@ -60,6 +67,7 @@ class CallLog {
 
   const uint64_t first_;
   FlightRecorder recorder_;
+  MessageRecorder messages_;
   WaitTimes wait_times_;
   mutable std::mutex mutex_;
   std::atomic<bool> exchanges_{false};  // release and acquire: orders the exchange's own report

@@ -16,56 +16,56 @@ namespace horing {
 namespace {
 
 // A message begins with its kind. control/control_journal.h says which kinds are counted.
-struct MessageKind {
+struct ControlKind {
   uint8_t number = 0;
   bool is_counted = true;
 };
 template <typename Message>
-constexpr MessageKind kKindOf{};
+constexpr ControlKind kKindOf{};
 // From ranks.
 template <>
-constexpr MessageKind kKindOf<HelloMessage>{1, false};
+constexpr ControlKind kKindOf<HelloMessage>{1, false};
 template <>
-constexpr MessageKind kKindOf<GatherMessage>{2};
+constexpr ControlKind kKindOf<GatherMessage>{2};
 template <>
-constexpr MessageKind kKindOf<AnnounceMessage>{3};
+constexpr ControlKind kKindOf<AnnounceMessage>{3};
 template <>
-constexpr MessageKind kKindOf<GoodbyeMessage>{4};
+constexpr ControlKind kKindOf<GoodbyeMessage>{4};
 template <>
-constexpr MessageKind kKindOf<BeatMessage>{5, false};
+constexpr ControlKind kKindOf<BeatMessage>{5, false};
 template <>
-constexpr MessageKind kKindOf<CallReport>{6};
+constexpr ControlKind kKindOf<CallReport>{6};
 template <>
-constexpr MessageKind kKindOf<ReturnMessage>{7, false};
+constexpr ControlKind kKindOf<ReturnMessage>{7, false};
 template <>
-constexpr MessageKind kKindOf<RankState>{8};
+constexpr ControlKind kKindOf<RankState>{8};
 template <>
-constexpr MessageKind kKindOf<PingMessage>{9, false};
+constexpr ControlKind kKindOf<PingMessage>{9, false};
 template <>
-constexpr MessageKind kKindOf<Pace>{10, false};
+constexpr ControlKind kKindOf<Pace>{10, false};
 template <>
-constexpr MessageKind kKindOf<JobQuestion>{11, false};
+constexpr ControlKind kKindOf<JobQuestion>{11, false};
 // From the rendezvous.
 template <>
-constexpr MessageKind kKindOf<WelcomeMessage>{17};
+constexpr ControlKind kKindOf<WelcomeMessage>{17};
 template <>
-constexpr MessageKind kKindOf<GatheredMessage>{18};
+constexpr ControlKind kKindOf<GatheredMessage>{18};
 template <>
-constexpr MessageKind kKindOf<FailureMessage>{19};
+constexpr ControlKind kKindOf<FailureMessage>{19};
 template <>
-constexpr MessageKind kKindOf<ClosingMessage>{20};
+constexpr ControlKind kKindOf<ClosingMessage>{20};
 template <>
-constexpr MessageKind kKindOf<BeatEchoMessage>{21, false};
+constexpr ControlKind kKindOf<BeatEchoMessage>{21, false};
 template <>
-constexpr MessageKind kKindOf<CallInquiry>{22};
+constexpr ControlKind kKindOf<CallInquiry>{22};
 template <>
-constexpr MessageKind kKindOf<ReturnedMessage>{23, false};
+constexpr ControlKind kKindOf<ReturnedMessage>{23, false};
 template <>
-constexpr MessageKind kKindOf<StateInquiry>{24};
+constexpr ControlKind kKindOf<StateInquiry>{24};
 template <>
-constexpr MessageKind kKindOf<PongMessage>{25, false};
+constexpr ControlKind kKindOf<PongMessage>{25, false};
 template <>
-constexpr MessageKind kKindOf<JobAnswer>{26, false};
+constexpr ControlKind kKindOf<JobAnswer>{26, false};
 
 template <typename... OfRanks, typename... OfRoot>
 constexpr bool allHaveTheirOwnKind(const std::variant<OfRanks...>*, const std::variant<OfRoot...>*) {

@@ -21,7 +21,31 @@ std::string jsonEscaped(const std::string& text) {
   return escaped;
 }
 
+std::string messageFields(const RecordedMessage& record, bool by_kernel) {
+  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::string text = formatString("\"call\":\"%s\"", messageKindName(record.kind));
+  const bool is_group = record.kind == MessageKind::kGroup;
+  text += formatString(",\"%s\":%d,\"bytes\":%llu", is_group ? "messages" : "peer", record.peer,
+                       number(record.bytes));
+  if (!is_group) text += formatString(",\"type\":\"%s\"", dataTypeName(record.type));
+  const bool is_numbered = record.kind == MessageKind::kSend || record.kind == MessageKind::kReceive;
+  if (by_kernel) {
+    text += formatString(",\"launch\":%llu", number(record.number));
+  } else if (record.has_tag || is_numbered) {
+    // A tag is text: readers such as jq keep 53 bits of a number.
+    text += formatString(record.has_tag ? ",\"tag\":\"%llu\"" : ",\"number\":%llu", number(record.number));
+  }
+  return text + formatString(",\"state\":\"%s\"", messageStateName(record.state));
+}
+
 namespace {
+
+std::string messageText(const RecordedMessage& record, bool by_kernel) {
+  return formatString("{\"sequence\":%llu,%s,\"enqueued_ns\":%lld,\"started_ns\":%lld,\"ended_ns\":%lld}",
+                      static_cast<unsigned long long>(record.sequence),
+                      messageFields(record, by_kernel).c_str(), static_cast<long long>(record.enqueued_ns),
+                      static_cast<long long>(record.started_ns), static_cast<long long>(record.ended_ns));
+}
 
 std::string operationText(const FlightRecord& record) {
   return formatString(
@@ -68,6 +92,12 @@ std::string logText(const CallLog& log) {
     text += separator + operationText(record);
     separator = ",\n";
   }
+  text += "\n],\n\"messages\":[";
+  separator = "\n";
+  for (const RecordedMessage& record : log.messages().lastAndOpen(MessageRecorder::kUsualEntries)) {
+    text += separator + messageText(record, first == kFirstLaunch);
+    separator = ",\n";
+  }
   return text + "\n]";
 }
 
@@ -87,7 +117,7 @@ Result<std::string> writeFlightFile(const FlightFileOptions& options, const Call
   const std::string path =
       formatString("%s/horing-%s-rank%d-%lld.json", options.folder.c_str(), options.job.c_str(), options.rank,
                    static_cast<long long>(process.pid));
-  HORING_TRY(writeWholeFile(path, text));
+  HORING_TRY(replaceFile(path, text));
   return path;
 }
 

@@ -9,7 +9,9 @@
 namespace horing {
 
 // Of the file's format.
-inline constexpr int kFlightVersion = 2;
+inline constexpr int kFlightVersion = 3;
+// Of one list: the latest kUsualEntries, and as many before them that are not complete.
+inline constexpr size_t kMostFlightMessages = 2 * MessageRecorder::kUsualEntries;
 
 struct FlightFileOptions {
   std::string folder;  // must exist
@@ -18,10 +20,13 @@ struct FlightFileOptions {
   int ranks = 1;
 };
 
-// Writes <folder>/horing-<job>-rank<rank>-<pid>.json and returns its path. Any thread. Several kilobytes, and 100 bytes for each
-// part of a plan that graphs ran.
+// Writes <folder>/horing-<job>-rank<rank>-<pid>.json, as a whole, and returns its path. Any thread. Some ten kilobytes, some 200 bytes
+// for each message (at most kMostFlightMessages, and as many of kernels), and 100 bytes for each part of a plan that graphs ran.
 Result<std::string> writeFlightFile(const FlightFileOptions& options, const CallLog& calls,
                                     const CallLog& launches, const Clock& clock, const Status& error);
+
+// The fields of a message in JSON, without times: "\"call\":\"recv\",\"peer\":3,\"bytes\":8,..."
+std::string messageFields(const RecordedMessage& record, bool by_kernel);
 
 // Escapes a text for a JSON string, without the quotes.
 std::string jsonEscaped(const std::string& text);

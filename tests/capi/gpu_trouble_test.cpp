@@ -1,13 +1,11 @@
 // Failures of operations on GPUs by kernels: the driver is the fake one, and kernels are the engine's, run on threads of the host.
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <utility>
 
-#include "../temporary_folder.h"
 #include "gpu_ranks.h"
+#include "written_folder.h"
 
 namespace {
 
@@ -302,28 +300,6 @@ TEST_F(GpuKernelTrouble, OfCallsThatWaitForEachOtherIsNamed) {
                       "sum, root 1)"));
 }
 
-// A folder named by a setting, and the files written there.
-class WrittenFolder {
- public:
-  explicit WrittenFolder(const char* setting) : setting_(setting, folder_.path().c_str()) {}
-  size_t files() const {
-    const std::filesystem::directory_iterator folder(folder_.path());
-    return static_cast<size_t>(std::distance(begin(folder), end(folder)));
-  }
-  std::vector<std::string> texts() const {
-    std::vector<std::string> texts;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
-      std::ifstream file(entry.path());
-      texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    }
-    return texts;
-  }
-
- private:
-  const horing::test::TemporaryFolder folder_;
-  const Setting setting_;
-};
-
 // And each rank leaves how often it has run which plan.
 TEST_F(GpuKernelTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
   const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
@@ -364,12 +340,24 @@ TEST_F(GpuKernelTrouble, IsLookedForInATimeline) {
     EXPECT_HORING(add(rank, on(rank).data(), own.get()));
     own.synchronize();
   });
+  const GpuVector<float> at_0(cuda_, 0, std::vector<float>(8)), at_1(cuda_, 1, std::vector<float>(8));
+  onEveryRank(2, [&](int rank) {
+    const GpuStream& own = rank == 0 ? stream : other;
+    EXPECT_HORING(horingGroupStart());
+    EXPECT_HORING(horingSend(on(rank).data(), 8, horingFloat, 1 - rank, comm(rank), own.get()));
+    EXPECT_HORING(
+        horingRecv((rank == 0 ? at_0 : at_1).data(), 8, horingFloat, 1 - rank, comm(rank), own.get()));
+    EXPECT_HORING(horingGroupEnd());
+    own.synchronize();
+  });
   for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
   const std::vector<std::string> texts = timelines.texts();
   EXPECT_EQ(texts.size(), 2u);
   for (const std::string& text : texts)
     for (const char* const shown :
-         {"\"tid\":65535,\"args\":{\"name\":\"kernels\"}", "all_reduce launch #0", "all_reduce launch #1"})
+         {"\"tid\":65535,\"args\":{\"name\":\"kernels\"}", "all_reduce launch #0", "all_reduce launch #1",
+          "\"name\":\"to rank ", "(kernel)\"}", "\"name\":\"send 32 bytes\"", "\"name\":\"recv 32 bytes\"",
+          "\"bytes\":32,\"type\":\"float32\",\"launch\":0,\"state\":\"complete\""})
       EXPECT_NE(text.find(shown), std::string::npos) << text;
 }
 

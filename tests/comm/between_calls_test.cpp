@@ -12,12 +12,14 @@ namespace horing {
 namespace {
 
 Status send(Communicator& comm, const uint64_t& word) {
-  const Transfer transfer{Transfer::Send{reinterpret_cast<const std::byte*>(&word)}, 1, sizeof word};
+  const Transfer transfer{
+      .kind = Transfer::Send{reinterpret_cast<const std::byte*>(&word)}, .peer = 1, .bytes = sizeof word};
   return comm.messages().exchange({&transfer, 1});
 }
 
 Status receive(Communicator& comm, uint64_t& word) {
-  const Transfer transfer{Transfer::Receive{reinterpret_cast<std::byte*>(&word)}, 0, sizeof word};
+  const Transfer transfer{
+      .kind = Transfer::Receive{reinterpret_cast<std::byte*>(&word)}, .peer = 0, .bytes = sizeof word};
   return comm.messages().exchange({&transfer, 1});
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -30,14 +31,15 @@ class FakeControl final : public Control {
   void answerFrom(const CallLog&, const CallLog&) override {}
   void onFailure(std::function<void(const Status&)>) override {}
   void onQuestion(std::function<bool()>) override {}
-  void reportCall(const CallReport&) override {}
-  void reportState(const RankState&) override {}
+  void reportCall(const CallReport&) override { ++reports; }
+  void reportState(const RankState&) override { ++reports; }
   std::string describeRank(int) const override { return ""; }
 
   Status news;
   bool is_closed = false;
   std::vector<std::string> announced;
   int goodbyes = 0;
+  std::atomic<int> reports{0};
 };
 
 }  // namespace horing::testing_comm

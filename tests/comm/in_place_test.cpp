@@ -139,8 +139,8 @@ void InPlace::exchangeOn(int rank, Buffers kind, size_t words) {
   for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, 0);
   const int next = (rank + 1) % kRanks, previous = (rank + kRanks - 1) % kRanks;
   const size_t bytes = words * sizeof(uint32_t);
-  const Transfer both[] = {{Transfer::Send{input.bytes()}, next, bytes},
-                           {Transfer::Receive{output.bytes()}, previous, bytes}};
+  const Transfer both[] = {{.kind = Transfer::Send{input.bytes()}, .peer = next, .bytes = bytes},
+                           {.kind = Transfer::Receive{output.bytes()}, .peer = previous, .bytes = bytes}};
   const Status status = comm(rank).messages().exchange(both);
   ASSERT_TRUE(status.ok()) << status.toString();
   for (size_t i = 0; i < words; ++i)

@@ -61,6 +61,28 @@ class LateStream final : public StepsAtPolls {
   const Deadline comes_;
 };
 
+// A call that makes no progress, or has failed. Notes how often it was reported before it was to record what it waits for.
+class StuckCall final : public StepsAtPolls {
+ public:
+  StuckCall(testing_comm::FakeControl& control, Status own)
+      : StepsAtPolls({0}), control_(control), own_(std::move(own)) {}
+  const Status& status() const override { return own_; }
+  std::optional<uint64_t> sequence() const override { return 0; }
+  void recordWaiting(int64_t since_ns) override {
+    since_ns_ = since_ns;
+    reports_before_ = control_.reports;
+    control_.is_closed = true;  // there will be no verdict
+  }
+  int64_t sinceNs() const { return since_ns_; }
+  int reportsBefore() const { return reports_before_; }
+
+ private:
+  testing_comm::FakeControl& control_;
+  const Status own_;
+  int64_t since_ns_ = 0;
+  int reports_before_ = -1;
+};
+
 // One of its links is lost.
 class FailedTransport final : public Transport {
  public:
@@ -111,7 +133,7 @@ class ProgressTest : public testing_comm::GuardedTest {
 
   std::atomic<int64_t> timeout_ms_{60'000};
   Connector connector_;
-  PairMessages messages_{connector_, LinkUse::kBeside, 0, 1, 64, 0};
+  PairMessages messages_{connector_, LinkUse::kBeside, 0, 1, 64, 0, &records_.calls().messages()};
   Registrations registrations_;
   LentBuffers lent_{connector_, nullptr, registrations_};
   Timeline timeline_{clock_, 0};
@@ -126,7 +148,8 @@ class ProgressTest : public testing_comm::GuardedTest {
                       .clock = clock_,
                       .rank = 0,
                       .ranks = 1,
-                      .timeout_ms = timeout_ms_},
+                      .timeout_ms = timeout_ms_,
+                      .recorder = records_.calls().messages()},
                      WaitPolicy{}};
 };
 
@@ -136,7 +159,7 @@ TEST_F(ProgressTest, ShowsStepsThatEndInTheLastPollBeforeSleep) {
   const Status status =
       progress_.drive({.operation = operation, .deadline = Deadline::after(clock_, 20'000)});
   EXPECT_TRUE(status.ok()) << status.toString();
-  const std::string timeline = timeline_.toJson();
+  const std::string timeline = timeline_.toJson(records_.calls().messages(), records_.launches().messages());
   for (const char* part : {"\"step 0\"", "\"step 1\"", "\"asleep\""})
     EXPECT_NE(timeline.find(part), std::string::npos) << part << " is not in " << timeline;
 }
@@ -148,6 +171,22 @@ TEST_F(ProgressTest, LooksForAStreamLessOftenTheLongerItTakes) {
       progress_.drive({.operation = operation, .deadline = Deadline::after(clock_, 20'000)});
   EXPECT_TRUE(status.ok()) << status.toString();
   EXPECT_LT(operation.polls, 3200);
+}
+
+// A verdict is followed by the flight record at once.
+TEST_F(ProgressTest, RecordsWhatACallWaitsForBeforeItsFailureIsReported) {
+  for (const Status& own : {Status(), makeStatus(Code::kInvalidUsage, "another size")}) {
+    control_.reports = 0;
+    control_.is_closed = false;
+    const int64_t begun_ns = clock_.nowNs();
+    StuckCall operation(control_, own);
+    const Status failed = progress_.drive({.operation = operation, .deadline = Deadline::after(clock_, 20)});
+    EXPECT_EQ(failed.code(), own.ok() ? Code::kTimeout : own.code()) << failed.toString();
+    EXPECT_EQ(operation.reportsBefore(), 0);
+    EXPECT_GE(control_.reports, 1);
+    EXPECT_GE(operation.sinceNs(), begun_ns);
+    EXPECT_LE(operation.sinceNs(), clock_.nowNs());
+  }
 }
 
 class ProgressAfterAFailure : public ProgressTest {

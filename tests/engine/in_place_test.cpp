@@ -154,12 +154,14 @@ class MessagesInPlace : public EngineInPlace, public PeerConnections {
   bool up(int rank) const { return links_[rank]->established(); }
 
   Transfer send(int from, size_t bytes) {
-    return {Transfer::Send{reinterpret_cast<std::byte*>(ins_[static_cast<size_t>(from)].data())}, 1 - from,
-            bytes};
+    return {.kind = Transfer::Send{reinterpret_cast<std::byte*>(ins_[static_cast<size_t>(from)].data())},
+            .peer = 1 - from,
+            .bytes = bytes};
   }
   Transfer receive(int at, size_t bytes) {
-    return {Transfer::Receive{reinterpret_cast<std::byte*>(outs_[static_cast<size_t>(at)].data())}, 1 - at,
-            bytes};
+    return {.kind = Transfer::Receive{reinterpret_cast<std::byte*>(outs_[static_cast<size_t>(at)].data())},
+            .peer = 1 - at,
+            .bytes = bytes};
   }
   // False when an end reports an error.
   bool exchange(const std::vector<Transfer>& first, const std::vector<Transfer>& second) {

@@ -79,7 +79,7 @@ TEST_F(InboxTest, NamesSizesThatDiffer) {
   EXPECT_FALSE(inbox_.post(receive(3, kTag, first_)).value());
   EXPECT_EQ(inbox_.arrive(3, kTag, 9).status().code(), Code::kInvalidUsage);
   ASSERT_TRUE(inbox_.arrive(3, kOther, 7).value());
-  const Result<bool> posted = inbox_.post(receive(3, kOther, first_));
+  const Result<std::optional<int>> posted = inbox_.post(receive(3, kOther, first_));
   EXPECT_EQ(posted.status().code(), Code::kInvalidUsage);
   EXPECT_NE(posted.status().message().find("8 bytes with tag 6, and rank 3 sent 7"), std::string::npos);
 }

@@ -46,18 +46,22 @@ class PointToPointRanks : public testing::Test {
       for (auto& transport : transports_) ASSERT_TRUE(transport->progress().ok());
     for (int rank = 0; rank < ranks; ++rank) {
       connections_.push_back(std::make_unique<Connections>(*this, rank, ranks));
-      engines_.push_back(std::make_unique<PointToPoint>(rank, ranks, slot_bytes, *connections_.back()));
+      recorders_.push_back(std::make_unique<MessageRecorder>(MessageRecorder::kUsualEntries, keeps_));
+      engines_.push_back(std::make_unique<PointToPoint>(rank, ranks, slot_bytes, *connections_.back(), 1,
+                                                        recorders_.back().get()));
     }
   }
 
   void clear() {
     engines_.clear();
+    recorders_.clear();
     connections_.clear();
     links_.clear();
     transports_.clear();
   }
 
   PointToPoint& rank(int number) { return *engines_[static_cast<size_t>(number)]; }
+  MessageRecorder& recorder(int number) { return *recorders_[static_cast<size_t>(number)]; }
 
   // Between two ranks, both ways.
   void exchange(const std::vector<size_t>& sizes) {
@@ -86,6 +90,8 @@ class PointToPointRanks : public testing::Test {
     return false;
   }
 
+  MessageRecorder::Keeps keeps_ = MessageRecorder::Keeps::kAll;
+
  private:
   struct Connections final : PeerConnections {
     Connections(PointToPointRanks& test, int rank, int ranks) : all(test), me(rank), count(ranks) {}
@@ -98,6 +104,7 @@ class PointToPointRanks : public testing::Test {
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Link*> links_;
   std::vector<std::unique_ptr<Connections>> connections_;
+  std::vector<std::unique_ptr<MessageRecorder>> recorders_;
   std::vector<std::unique_ptr<PointToPoint>> engines_;
 };
 

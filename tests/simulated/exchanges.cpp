@@ -144,10 +144,12 @@ void Exchanges::begin(Rank& rank) {
   std::vector<Transfer> transfers;
   for (Message& message : groups_[rank.group]) {
     if (message.from == rank.number)
-      transfers.push_back({Transfer::Send{message.sent.data()}, message.to, message.bytes});
+      transfers.push_back(
+          {.kind = Transfer::Send{message.sent.data()}, .peer = message.to, .bytes = message.bytes});
     if (message.to == rank.number)
-      transfers.push_back({Transfer::Receive{message.received.data()}, message.from,
-                           message.bytes + (isOdd(message) ? 1 : 0)});
+      transfers.push_back({.kind = Transfer::Receive{message.received.data()},
+                           .peer = message.from,
+                           .bytes = message.bytes + (isOdd(message) ? 1 : 0)});
   }
   if (Status begun = rank.engine.begin(transfers); !begun.ok()) finish(rank, std::move(begun));
 }

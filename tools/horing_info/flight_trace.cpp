@@ -11,6 +11,7 @@
 #include "control/flight_file.h"
 #include "control/rank_list.h"
 #include "control/root_service.h"
+#include "horing_info/message_trace.h"
 
 namespace horing::info {
 
@@ -28,6 +29,7 @@ struct Operation {
 struct CallsOfRank {
   uint64_t begun = 0, ended = 0;
   std::map<uint64_t, Operation> operations;
+  std::vector<TracedMessage> messages;
   uint64_t waiting_sequence = 0;
   std::vector<int32_t> waits_for;
   std::string obstacle;
@@ -49,8 +51,8 @@ struct Flight {
 };
 using Kind = CallsOfRank Flight::*;
 
-// `first` is added to the numbers of the file.
-CallsOfRank parseCalls(const json& from, uint64_t first) {
+// `first` is added to the numbers of the file. `ranks`: of the job.
+CallsOfRank parseCalls(const json& from, uint64_t first, int ranks) {
   CallsOfRank calls;
   calls.begun = first + from.at("begun").get<uint64_t>();
   calls.ended = first + from.at("ended").get<uint64_t>();
@@ -64,6 +66,7 @@ CallsOfRank parseCalls(const json& from, uint64_t first) {
     calls.waits_for = waiting.at("for").get<std::vector<int32_t>>();
     calls.obstacle = waiting.at("obstacle");
   }
+  calls.messages = parseMessages(from.at("messages"), ranks);
   return calls;
 }
 
@@ -81,20 +84,23 @@ std::map<uint64_t, Runs> parseReplays(const json& from) {
 // Throws json::exception and std::logic_error if the file is not in the format of writeFlightFile().
 Flight parseFlight(const json& file) {
   Flight flight;
-  if (file.at("horing_flight") != kFlightVersion)
-    throw std::invalid_argument("another version of horing wrote it");
+  if (const json& version = file.at("horing_flight"); version != kFlightVersion)
+    throw std::invalid_argument(
+        formatString("its format has version %s, and this horing-info reads version %d: use that of the job",
+                     version.dump().c_str(), kFlightVersion));
   flight.job = file.at("job");
   flight.rank = file.at("rank");
   flight.ranks = file.at("ranks");
+  if (flight.ranks < 1 || flight.ranks > kMaxRanks || flight.rank < 0 || flight.rank >= flight.ranks)
+    throw std::invalid_argument("its rank is out of range");
   flight.where =
       file.at("host").get<std::string>() + ", pid " + std::to_string(file.at("pid").get<int64_t>());
   flight.now_ns = file.at("now_ns");
+  if (flight.now_ns < 0) throw std::invalid_argument("its time is out of range");
   flight.error = file.at("error");
-  flight.calls = parseCalls(file, 0);
-  flight.launches = parseCalls(file.at("launches"), kFirstLaunch);
+  flight.calls = parseCalls(file, 0, flight.ranks);
+  flight.launches = parseCalls(file.at("launches"), kFirstLaunch, flight.ranks);
   flight.replays = parseReplays(file.at("launches").value("replays", json::array()));
-  if (flight.ranks < 1 || flight.ranks > kMaxRanks || flight.rank < 0 || flight.rank >= flight.ranks)
-    throw std::invalid_argument("its rank is out of range");
   return flight;
 }
 
@@ -241,21 +247,41 @@ bool haveLaunched(const std::map<int, Flight>& flights) {
                      [](const auto& entry) { return entry.second.launches.begun > kFirstLaunch; });
 }
 
-std::string placeText(const CallsOfRank& calls) {
-  if (calls.begun % kFirstLaunch == 0) return "made no call";
+std::string placeText(const CallsOfRank& calls, int64_t now_ns) {
+  const std::string messages = openMessagesText(calls.messages, now_ns);
+  if (calls.begun % kFirstLaunch == 0) {
+    if (!messages.empty()) return messages;
+    return calls.messages.empty() ? "made no call" : "all its messages are complete";
+  }
+  const std::string and_messages = messages.empty() ? "" : "; " + messages;
   if (calls.begun > calls.ended)
-    return "in " + callText(calls, calls.ended) + (calls.obstacle.empty() ? "" : ", " + calls.obstacle);
-  return "completed " + callText(calls, calls.ended - 1) + ", and called no more";
+    return "in " + callText(calls, calls.ended) + (calls.obstacle.empty() ? "" : ", " + calls.obstacle) +
+           and_messages;
+  return "completed " + callText(calls, calls.ended - 1) +
+         (messages.empty() ? ", and called no more" : and_messages);
+}
+
+MessagesOfRank messagesOf(const Flight& flight) {
+  const auto is_in_call = [](const CallsOfRank& calls) { return calls.begun > calls.ended; };
+  return {flight.calls.messages, flight.launches.messages,
+          is_in_call(flight.calls) || is_in_call(flight.launches), flight.now_ns};
 }
 
 std::string rankLine(const Flight& flight) {
-  std::string text =
-      formatString("rank %d (%s): %s", flight.rank, flight.where.c_str(), placeText(flight.calls).c_str());
-  if (flight.launches.begun > kFirstLaunch) text += "; its GPU: " + placeText(flight.launches);
+  std::string text = formatString("rank %d (%s): %s", flight.rank, flight.where.c_str(),
+                                  placeText(flight.calls, flight.now_ns).c_str());
+  if (flight.launches.begun > kFirstLaunch || !flight.launches.messages.empty())
+    text += "; its GPU: " + placeText(flight.launches, flight.now_ns);
   return text;
 }
 
 using Errors = std::map<std::string, std::vector<int>>;  // and the ranks that reported them
+
+// Whether ranks report that another was lost, or had an error.
+bool wasLost(const Errors& errors) {
+  return std::ranges::any_of(
+      errors, [](const auto& entry) { return entry.first.starts_with(codeName(Code::kRemoteError)); });
+}
 
 // What most ranks said while the job ran, if some left no file: it says more than the files that are left. Empty: only that a rank is lost,
 // which may have ended after it had reported the same as the others.
@@ -304,6 +330,10 @@ Result<std::string> mergeFlights(const std::vector<std::string>& files) {
   std::string text = "verdict: " + verdict + "\n";
   if (haveLaunched(flights))
     text += "verdict on kernels: " + verdictOn(flights, &Flight::launches, ranks) + "\n";
+  std::map<int, MessagesOfRank> messages;
+  for (const auto& [rank, flight] : flights) messages[rank] = messagesOf(flight);
+  for (const std::string& on_messages : verdictsOnMessages(messages, !absent.empty() && wasLost(errors)))
+    text += "verdict on messages: " + on_messages + "\n";
   for (const std::string& on_replays : verdictsOnReplays(flights, ranks))
     text += "verdict on replays: " + on_replays + "\n";
   for (const auto& [error, who] : errors)

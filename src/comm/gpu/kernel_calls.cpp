@@ -270,7 +270,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   }
   launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
   HORING_TRY(team_->launches().checkThread(launch));
-  if (!launch.isRecorded()) HORING_TRY(watch_.beginMessages());
+  if (!launch.isRecorded()) HORING_TRY(watch_.beginMessages(taken));
   HORING_TRY(enter(launch));
   if (rest.empty()) return Taken::kAll;
   std::get<ExchangeCommand>(command.work).transfers = std::move(rest);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/no_memory.h"
+#include "engine/host/transfer_record.h"
 
 namespace horing {
 
@@ -50,12 +51,37 @@ Result<uint64_t> LaunchWatch::begin(FlightRecord launch) {
   return launch.sequence;
 }
 
-Status LaunchWatch::beginMessages() {
+Status LaunchWatch::beginMessages(std::span<const Transfer> transfers) {
   const std::lock_guard lock(mutex_);
   HORING_TRY(startThread());
+  recordMessages(transfers);
   ++messages_begun_;
   if (sleeps_) changed_.notify_all();
   return {};
+}
+
+void LaunchWatch::recordMessages(std::span<const Transfer> transfers) {
+  MessageRecorder& recorder = communicator_.records().launches().messages();
+  if (!recorder.keepsAll()) return;
+  recorder.setNow(clock_.nowNs());
+  if (!recorder.recordsEach(transfers.size())) {
+    RecordedMessage group = groupRecordOf(transfers);
+    group.number = messages_begun_;
+    recorder.begin(group);
+    return;
+  }
+  for (const Transfer& transfer : transfers) recorder.begin(recordOf(transfer, messages_begun_));
+}
+
+// Those of launches that have ended.
+void LaunchWatch::endMessages() {
+  MessageRecorder& recorder = communicator_.records().launches().messages();
+  recorder.setNow(clock_.nowNs());
+  for (; records_ended_ < recorder.begun(); ++records_ended_) {
+    const std::optional<RecordedMessage> record = recorder.record(records_ended_);
+    if (record && record->number >= messages_ended_) return;
+    recorder.end(MessageRecorder::handleOf(records_ended_));
+  }
 }
 
 Status LaunchWatch::startThread() {
@@ -122,6 +148,7 @@ Status LaunchWatch::noteEnded() {
   HORING_ASSIGN(const GpuLaunches::Done done, team_.launches().done(membership_.rank()));
   const std::lock_guard lock(mutex_);
   messages_ended_ = done.messages;
+  endMessages();
   end(done.calls);
   return {};
 }

@@ -29,8 +29,8 @@ class LaunchWatch {
   // Records a launch; returns its number, for the LaneCall. Sets `sequence` and times of the record. Error: the thread could not be
   // started.
   Result<uint64_t> begin(FlightRecord launch);
-  // Records a launch of sends and receives, which is not in the ledger. Error: as for begin().
-  Status beginMessages();
+  // Records a launch of these sends and receives, which is not in the ledger. Error: as for begin().
+  Status beginMessages(std::span<const Transfer> transfers);
   // The launch was recorded into a graph.
   void recorded(uint64_t launch);
   // The launch is withdrawn, on all ranks.
@@ -49,6 +49,8 @@ class LaunchWatch {
   // Whether any launch is in flight. Error: launches have failed, which the next call reports.
   Result<bool> look();
   Status noteEnded();
+  void recordMessages(std::span<const Transfer> transfers);
+  void endMessages();
   void end(uint64_t done);
   Status startThread();
   // Under mutex_.
@@ -70,6 +72,7 @@ class LaunchWatch {
   std::set<uint64_t> withdrawn_;  // the same for withdrawn launches
   uint64_t passed_over_ = 0;      // withdrawn launches before ended_, which no GPU counts
   uint64_t messages_begun_ = 0, messages_ended_ = 0;  // launches of sends and receives
+  uint64_t records_ended_ = 0;                        // all records of messages before this one are of these
   int64_t went_on_ns_ = 0;  // when the latest launch ended, or began with none in flight
   bool sleeps_ = false;
   bool has_failed_ = false;

@@ -31,13 +31,23 @@ Records::Files withWritableTimeline(Records::Files files, const Log& log) {
   return files;
 }
 
+size_t keptMessages(const Records::Files& files) {
+  return files.trace_folder.empty() ? MessageRecorder::kUsualEntries : MessageRecorder::kEntriesOfTimeline;
+}
+
+MessageRecorder::Keeps whichMessages(const Records::Files& files) {
+  const bool is_read = !files.trace_folder.empty() || !files.flight.folder.empty();
+  return is_read ? MessageRecorder::Keeps::kAll : MessageRecorder::Keeps::kWaiting;
+}
+
 }  // namespace
 
 Records::Records(Files files, const Clock& clock, const Log& log)
     : files_(withWritableTimeline(std::move(files), log)),
       clock_(clock),
       log_(log),
-      calls_(0, files_.flight.ranks) {
+      calls_(0, files_.flight.ranks, keptMessages(files_), whichMessages(files_)),
+      launches_(kFirstLaunch, 0, keptMessages(files_), whichMessages(files_)) {
   if (!files_.trace_folder.empty()) timeline_ = std::make_unique<Timeline>(clock, files_.flight.rank);
 }
 
@@ -56,7 +66,7 @@ void Records::writeFlight(const Status& error) const {
 void Records::writeTimeline() const {
   if (!timeline_) return;
   const std::string path = timelinePath(files_);
-  const Status written = writeWholeFile(path, timeline_->toJson());
+  const Status written = writeWholeFile(path, timeline_->toJson(calls_.messages(), launches_.messages()));
   if (written.ok()) {
     log_.info("trace", "the timeline of rank %d is in %s", files_.flight.rank, path.c_str());
   } else {

@@ -41,7 +41,7 @@ class Records {
   const Clock& clock_;
   const Log log_;
   CallLog calls_;
-  CallLog launches_{kFirstLaunch};
+  CallLog launches_;
   std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<MetricsFile> metrics_;
 };

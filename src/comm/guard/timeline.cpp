@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "comm/guard/message_tracks.h"
+#include "comm/guard/timeline_events.h"
 #include "control/control_messages.h"
 #include "control/flight_file.h"
 #include "engine/host/driven.h"
@@ -21,16 +23,6 @@ int64_t wallNs() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-std::string microseconds(int64_t ns) {
-  return formatString("%lld.%03lld", static_cast<long long>(ns / 1000), static_cast<long long>(ns % 1000));
-}
-
-std::string trackName(int rank, size_t track, const std::string& name) {
-  return formatString(
-      ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%zu,\"args\":{\"name\":\"%s\"}}", rank,
-      track, name.c_str());
 }
 
 }  // namespace
@@ -83,20 +75,21 @@ std::string Timeline::spanJson(const Span& span) const {
         formatString("%s %s#%llu", collectiveName(static_cast<Collective>(span.collective)),
                      span.track == kKernels ? "launch " : "", static_cast<unsigned long long>(span.sequence));
   return formatString(",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%s,\"dur\":%s}",
-                      name.c_str(), rank_, span.track, microseconds(span.begun_ns + to_wall_ns_).c_str(),
-                      microseconds(span.ended_ns - span.begun_ns).c_str());
+                      name.c_str(), rank_, span.track, microsecondsText(span.begun_ns + to_wall_ns_).c_str(),
+                      microsecondsText(span.ended_ns - span.begun_ns).c_str());
 }
 
-std::string Timeline::toJson() const {
+std::string Timeline::toJson(const MessageRecorder& of_host, const MessageRecorder& of_kernels) const {
   std::string text = formatString(
       "[{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d (%s)\"}}", rank_,
       rank_, jsonEscaped(thisProcess().toString()).c_str());
-  text += trackName(rank_, kCalls, "calls") + trackName(rank_, kSleep, "sleep");
+  text += trackNameEvent(rank_, kCalls, "calls") + trackNameEvent(rank_, kSleep, "sleep");
   for (size_t lane = 0; lane < most_lanes_; ++lane)
-    text += trackName(rank_, kFirstLane + lane, formatString("lane %zu", lane));
-  if (launches_ended_ns_ != 0) text += trackName(rank_, kKernels, "kernels");
+    text += trackNameEvent(rank_, kFirstLane + lane, formatString("lane %zu", lane));
+  if (launches_ended_ns_ != 0) text += trackNameEvent(rank_, kKernels, "kernels");
   const size_t kept = std::min(added_, kMaxSpans);
   for (size_t i = added_ - kept; i < added_; ++i) text += spanJson(spans_[i % kMaxSpans]);
+  text += MessageTracks{rank_, to_wall_ns_, clock_.nowNs()}.toJson(of_host, of_kernels);
   return text + "\n]\n";
 }
 

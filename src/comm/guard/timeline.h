@@ -1,5 +1,5 @@
 #pragma once
-// The timeline of a rank for HORING_TRACE: calls, steps of lanes, kernel launches and sleep, as a file for Perfetto (ui.perfetto.dev) and
+// The timeline of a rank for HORING_TRACE: calls, steps of lanes, kernel launches, sleep and messages, as a file for Perfetto (ui.perfetto.dev) and
 // chrome://tracing.
 #include <cstdint>
 #include <mutex>
@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/flight_recorder.h"
+#include "base/message_recorder.h"
 #include "base/status.h"
 
 namespace horing {
@@ -34,7 +35,7 @@ class Timeline {
   void lanesWentOn(const LaneSteps* operation);
 
   // As JSON, times in microseconds of the machine's wall clock, so that timelines of several machines line up.
-  std::string toJson() const;
+  std::string toJson(const MessageRecorder& of_host, const MessageRecorder& of_kernels) const;
 
  private:
   // Track 0: calls; track 1: sleep; from 2 on: lanes; the last one: kernels.

@@ -9,6 +9,16 @@
 
 namespace horing {
 
+namespace {
+
+// Before the failure is announced, which writes the flight record. Without memory, less is recorded.
+void recordWaiting(PairMessages& messages, int64_t since_ns) {
+  [[maybe_unused]] const Status recorded =
+      withoutExceptions([&] { messages.operation().recordWaiting(since_ns); });
+}
+
+}  // namespace
+
 Status Messages::exchange(std::span<const Transfer> transfers) {
   if (transfers.front().goesBeside()) return exchangeOver(parts_.beside, transfers, parts_.timeout_ms);
   const std::vector<std::vector<Transfer>> rounds = roundsOf(transfers);
@@ -25,6 +35,8 @@ Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> 
   if (!exclusive.owns()) return guard.occupied();
   HORING_TRY(guard.mayBegin());
   const LinkSet links = messages.linksOf(transfers);
+  const int64_t begun_ns = parts_.clock.nowNs();
+  guard.calls().messages().setNow(begun_ns);
   // Nothing is sent yet: an error here does not stick, unless it is of a put that has arrived.
   if (const Status begun = messages.operation().begin(transfers); !begun.ok())
     return messages.operation().status().ok() ? begun : guard.fail(begun);
@@ -37,12 +49,14 @@ Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> 
       parts_.reach.lend(transports, transfers);
       return parts_.progress.drive({.operation = messages.operation(),
                                     .transports = transports,
-                                    .deadline = Deadline::after(parts_.clock, timeout_ms)});
+                                    .deadline = Deadline::at(parts_.clock, begun_ns, timeout_ms)});
     });
     parts_.reach.takeBack(!status.ok());
   }
   guard.calls().endExchange();
-  return status.ok() ? status : guard.fail(status);
+  if (status.ok()) return status;
+  recordWaiting(messages, begun_ns);
+  return guard.fail(status);
 }
 
 // Another thread may be inside for a moment: for progress between calls, or to announce an error.
@@ -70,6 +84,7 @@ std::optional<Status> Messages::withMessagesBeside(Status (Progress::*drive)()) 
   const Status status = may.ok() ? withoutExceptions([&] { return (parts_.progress.*drive)(); }) : may;
   if (status.ok()) return Status();
   parts_.reach.takeBackAll();
+  recordWaiting(parts_.beside, parts_.clock.nowNs());
   return may.ok() ? guard.fail(status) : status;
 }
 

@@ -8,14 +8,16 @@
 
 namespace horing {
 
-// One thread at a time. The connector must outlive it.
+// One thread at a time. The connector and the recorder must outlive it.
 class PairMessages {
  public:
-  PairMessages(Connector& connector, LinkUse use, int rank, int ranks, uint32_t slot_bytes, int signals)
+  // `recorder`: null, messages are not recorded.
+  PairMessages(Connector& connector, LinkUse use, int rank, int ranks, uint32_t slot_bytes, int signals,
+               MessageRecorder* recorder)
       : connections_(connector, use),
         rank_(rank),
         ranks_(ranks),
-        operation_(rank, ranks, slot_bytes, connections_, signals) {}
+        operation_(rank, ranks, slot_bytes, connections_, signals, recorder) {}
 
   PointToPoint& operation() { return operation_; }
   // The links that these transfers need: to all ranks if one of them takes a message from any.

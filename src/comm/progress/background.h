@@ -36,6 +36,8 @@ class Background {
   }
   // Moves the messages that the operation does not move itself. True if there was any progress.
   bool poll(Covers by_operation);
+  // As Driven::recordWaiting().
+  void recordWaiting(int64_t since_ns) { parts_.messages.recordWaiting(since_ns); }
   // The error of these messages.
   const Status& status() const { return exchange_ ? exchange_->status() : parts_.messages.status(); }
   // This rank's calls of them, if this thread drives these; else null.

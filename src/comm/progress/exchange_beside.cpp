@@ -28,7 +28,9 @@ bool ExchangeBeside::admit() {
 }
 
 Status ExchangeBeside::begin(const MessageSource::Call& call) {
-  deadlines_.emplace(call.ticket, Deadline::after(parts_.clock, parts_.timeout_ms));
+  const int64_t begun_ns = parts_.clock.nowNs();
+  parts_.recorder.setNow(begun_ns);
+  deadlines_.emplace(call.ticket, Deadline::at(parts_.clock, begun_ns, parts_.timeout_ms));
   HORING_TRY(connect(call.transfers));
   for (const Transfer& transfer : call.transfers)
     parts_.lent.lendTransfer(transports_, transfer, call.ticket);

@@ -28,6 +28,7 @@ class ExchangeBeside final : public Driven {
     int rank;
     int ranks;
     const std::atomic<int64_t>& timeout_ms;  // of each call that begins from now on
+    MessageRecorder& recorder;
   };
   ExchangeBeside(const Parts& parts, MessageSource& source) : parts_(parts), source_(source) {}
 

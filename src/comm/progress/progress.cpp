@@ -22,6 +22,8 @@ constexpr std::chrono::microseconds kCopyNap{20};
 // What a rank does for others between its calls: rounds without puts, and how long puts may prolong it. A call that begins meanwhile waits.
 constexpr int kServiceRounds = 16;
 constexpr int64_t kLongestServiceNs = 1'000'000;
+// Waits of messages that are so long are recorded.
+constexpr int64_t kRecordedNs = 200'000'000;
 constexpr int64_t kNeverMs = INT64_MAX / 4'000'000;
 
 std::chrono::microseconds longestSleep(Pause pause, int64_t idle_ns) {
@@ -49,9 +51,11 @@ Status Progress::drive(const Drive& drive) {
     // First, so that what can be sent is on its way when the transports are driven.
     bool progressed = poll(operation);
     if (operation.done()) return {};
-    if (const Status& own = operation.status(); !own.ok()) [[unlikely]]
+    if (const Status& own = operation.status(); !own.ok()) [[unlikely]] {
+      recordWaiting(operation, parts_.clock.nowNs());
       return watchdog.failed(
           operation.sequence(), [&] { return operation.obstacle(); }, own);
+    }
     uint32_t transports = drive.transports;
     if (background_.mayHaveAny()) [[unlikely]] {
       progressed = background_.poll(operation.covers()) || progressed;
@@ -59,6 +63,7 @@ Status Progress::drive(const Drive& drive) {
       transports |= background_.transports();
     }
     if (Status moved = parts_.connector.progress(transports); !moved.ok()) [[unlikely]] {
+      recordWaiting(operation, parts_.clock.nowNs());
       watchdog.suspect(operation.sequence(), operation.obstacle());
       return moved;
     }
@@ -69,7 +74,8 @@ Status Progress::drive(const Drive& drive) {
     if (rounds_to_look == 0) rounds_to_look = operation.roundsPerLook();
     if (--rounds_to_look > 0 && (progressed || waiter_.looksAgain())) continue;
 
-    const int64_t now_ns = looked_ns_ = parts_.clock.nowNs();
+    const int64_t now_ns = parts_.clock.nowNs();
+    looked(now_ns);
     if (next_look_ns == 0) {
       next_look_ns = now_ns + kLookAroundNs;
       counted_ns_ = now_ns;
@@ -91,7 +97,13 @@ Status Progress::drive(const Drive& drive) {
   }
 }
 
+void Progress::looked(int64_t now_ns) {
+  looked_ns_ = now_ns;
+  parts_.guard.calls().messages().setNow(now_ns);
+}
+
 bool Progress::poll(Driven& operation) {
+  if (parts_.timeline) parts_.guard.calls().messages().setNow(parts_.clock.nowNs());
   const bool progressed = operation.poll();
   if (progressed && parts_.timeline) parts_.timeline->lanesWentOn(operation.laneSteps());
   return progressed;
@@ -112,7 +124,9 @@ void Progress::countWaits(const PeerWaits& waits, int64_t now_ns) {
 
 // At intervals: checks for events that end the operation, and reports waiting to the rendezvous.
 Status Progress::checkOnIt(const Drive& drive, int64_t now_ns) {
-  const Driven& operation = drive.operation;
+  Driven& operation = drive.operation;
+  const int64_t since_ns = now_ns - waiter_.idleNs(now_ns);
+  if (now_ns - since_ns >= kRecordedNs) recordWaiting(operation, since_ns);
   HORING_TRY(lookAround());
   if (operation.tellsOthers()) {
     parts_.guard.watchdog().look(operation.sequence(), waiter_.idleNs(now_ns),
@@ -120,11 +134,19 @@ Status Progress::checkOnIt(const Drive& drive, int64_t now_ns) {
   } else {
     tellOfLackOfRoom(waiter_.idleNs(now_ns));
   }
-  HORING_TRY(checkOnMessages());
+  HORING_TRY(checkOnMessages(since_ns));
   if (!drive.deadline.passed()) return {};
   // Copies have deadlines of their own.
   const bool awaits_copies = operation.pause() == Pause::kForCopies && operation.obstacle().isNobody();
-  return awaits_copies ? Status() : overdue(operation);
+  return awaits_copies ? Status() : overdue(operation, since_ns);
+}
+
+// Without memory, less is recorded.
+void Progress::recordWaiting(Driven& operation, int64_t since_ns) {
+  [[maybe_unused]] const Status recorded = withoutExceptions([&] {
+    operation.recordWaiting(since_ns);
+    background_.recordWaiting(since_ns);
+  });
 }
 
 // Peers take puts between their calls only when they hear that a rank waits.
@@ -133,12 +155,12 @@ void Progress::tellOfLackOfRoom(int64_t idle_ns) {
   parts_.guard.watchdog().look(std::nullopt, idle_ns, [&] { return background_.obstacle(); });
 }
 
-Status Progress::checkOnMessages() {
+Status Progress::checkOnMessages(int64_t since_ns) {
   ExchangeBeside* const messages = background_.exchange();
   if (!messages || !messages->deadline().passed()) return {};
   CallLog& calls = parts_.guard.calls();
   calls.beginExchange();
-  const Status verdict = overdue(*messages);
+  const Status verdict = overdue(*messages, since_ns);
   calls.endExchange();
   return verdict;
 }
@@ -152,7 +174,9 @@ Obstacle Progress::obstacleOf(const Driven& operation, int64_t now_ns) {
   return obstacle;
 }
 
-Status Progress::overdue(const Driven& operation) {
+// The flight record is written while the verdict is waited for.
+Status Progress::overdue(Driven& operation, int64_t since_ns) {
+  recordWaiting(operation, since_ns);
   const int64_t timeout_ms = parts_.timeout_ms;
   const Obstacle obstacle = operation.obstacle();
   const Status own =
@@ -177,17 +201,19 @@ Status Progress::driveBeside() {
 
 // No bells: it comes again before long.
 Status Progress::serveBeside() {
+  const int64_t now_ns = parts_.clock.nowNs();
+  parts_.guard.calls().messages().setNow(now_ns);
   HORING_TRY(parts_.connector.progress(background_.transports()));
   const bool progressed = background_.poll(Covers::kNone);
   HORING_TRY(background_.status());
-  const int64_t now_ns = parts_.clock.nowNs();
   if (progressed) parts_.guard.watchdog().wentOn();
   if (progressed || served_ns_ == 0) served_ns_ = now_ns;
   if (progressed || now_ns < next_service_look_ns_) return {};  // what has arrived is not late
   next_service_look_ns_ = now_ns + kLookAroundNs;
+  if (now_ns - served_ns_ >= kRecordedNs) background_.recordWaiting(served_ns_);
   HORING_TRY(lookAround());
   tellOfLackOfRoom(now_ns - served_ns_);
-  return checkOnMessages();
+  return checkOnMessages(served_ns_);
 }
 
 // Blocks until a peer rings, unless something happened while peers were asked to ring. All transports take part, including unused
@@ -209,7 +235,7 @@ Status Progress::sleep(const Drive& drive, std::chrono::microseconds timeout) {
     for (size_t i = 0; i < transport_places_.size(); ++i)
       waiter_.replace(transport_places_[i], connector.transports()[i]->waitFd());
     waiter_.block(timeout);
-    looked_ns_ = parts_.clock.nowNs();
+    looked(parts_.clock.nowNs());
     countWaits(waits, looked_ns_);
     if (parts_.timeline) parts_.timeline->slept(asleep_ns);
   }
@@ -224,7 +250,8 @@ Status Progress::lookAround() {
 bool Progress::driveForOthers() {
   Connector& connector = parts_.connector;
   const uint32_t all = connector.allTransports();
-  const int64_t end_ns = parts_.clock.nowNs() + kLongestServiceNs;
+  const int64_t begun_ns = parts_.clock.nowNs(), end_ns = begun_ns + kLongestServiceNs;
+  parts_.guard.calls().messages().setNow(begun_ns);
   bool took_puts = false;
   connector.beginWait(all);
   // What fails here, also for lack of memory, ends the next call: until then, peers still need the other links.

@@ -59,13 +59,17 @@ class Progress {
   void setWaitPolicy(const WaitPolicy& policy) { waiter_.setPolicy(policy); }
 
  private:
+  void looked(int64_t now_ns);
   Status checkOnIt(const Drive& drive, int64_t now_ns);
   void tellOfLackOfRoom(int64_t idle_ns);
-  Status checkOnMessages();
+  Status checkOnMessages(int64_t since_ns);
   PeerWaits waitsOf(const Driven& operation) const;
   void countWaits(const PeerWaits& waits, int64_t now_ns);
   Obstacle obstacleOf(const Driven& operation, int64_t now_ns);
-  Status overdue(const Driven& operation);
+  // `since_ns`: since when nothing has moved.
+  Status overdue(Driven& operation, int64_t since_ns);
+  // As Driven::recordWaiting(), also of the messages beside it.
+  void recordWaiting(Driven& operation, int64_t since_ns);
   // As Driven::poll(), shown in the timeline.
   bool poll(Driven& operation);
   Status sleep(const Drive& drive, std::chrono::microseconds timeout);

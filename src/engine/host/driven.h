@@ -67,6 +67,8 @@ class Driven {
   virtual Covers covers() const = 0;
   // Whether a wait of this operation is reported to the rendezvous, which finds circular waits.
   virtual bool tellsOthers() const = 0;
+  // It has waited long, or failed: records what it waits for, as far as it has not yet. All of that was enqueued at `since_ns` or before.
+  virtual void recordWaiting([[maybe_unused]] int64_t since_ns) {}
   // How many rounds may pass, even with progress, before the loop reads the clock and checks for an abort.
   virtual uint32_t roundsPerLook() const = 0;
 };

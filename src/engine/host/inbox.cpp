@@ -26,21 +26,23 @@ Status Inbox::wrongSize(const Transfer& receive, int from, size_t bytes) const {
                     rank_, receive.bytes, taggedReceive(receive).tag, from, bytes);
 }
 
-Result<bool> Inbox::post(const Transfer& receive) {
+Result<std::optional<int>> Inbox::post(const Transfer& receive) {
   const uint64_t number = next_++;
   const std::optional<size_t> message = matcher_.post(receive.peer, taggedReceive(receive).tag, number);
   if (!message) {
     posted_.emplace(number, receive);
-    return false;
+    return std::optional<int>();
   }
   Kept& kept = kept_.at(*message);
   if (kept.data.size() != receive.bytes) return wrongSize(receive, kept.from, kept.data.size());
   if (!kept.is_complete) {
     kept.taker = receive;
-    return false;
+    kept.taker->peer = kept.from;
+    return std::optional<int>();
   }
+  const int from = kept.from;
   hand(*message, receive);
-  return true;
+  return std::optional(from);
 }
 
 void Inbox::hand(uint64_t number, const Transfer& receive) {

@@ -23,16 +23,18 @@ class Inbox {
  public:
   explicit Inbox(int rank) : rank_(rank) {}
 
-  // Receives `receive`, a TaggedReceive whose peer may be kAnyRank, at once if its message is here: true. Otherwise it waits.
+  // Receives `receive`, a TaggedReceive whose peer may be kAnyRank, at once if its message is here: the sender. Otherwise it waits.
   // kInvalidUsage: the message has another size.
-  Result<bool> post(const Transfer& receive);
+  Result<std::optional<int>> post(const Transfer& receive);
   // A message begins to arrive: where its data go. Nothing: no receive waits for it, and it does not fit. Errors as for post().
   Result<std::optional<Transfer>> arrive(int from, uint64_t tag, size_t bytes);
-  // All data of such a transfer have arrived: the receive that this completes, if any.
+  // All data of such a transfer have arrived: the receive that this completes, if any, with the sender as its peer.
   std::optional<Transfer> complete(const Transfer& arrived);
 
   // Whether receives wait for the beginning of a message of this rank.
   bool awaits(int from) const { return matcher_.awaitsAny() && matcher_.awaits(from); }
+  // The receives that wait for the beginning of a message, to be recorded.
+  std::map<uint64_t, Transfer>& posted() { return posted_; }
   // The ranks named by waiting receives.
   std::vector<int32_t> waitsFor() const;
   std::string describe() const;

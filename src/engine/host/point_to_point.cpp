@@ -49,32 +49,40 @@ Result<std::vector<OwnMessage>> ownMessages(int rank, std::span<const Transfer> 
 }
 
 PointToPoint::PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections,
-                           int signals)
+                           int signals, MessageRecorder* recorder)
     : rank_(rank),
       slot_bytes_(slot_bytes),
       connections_(connections),
       sent_(static_cast<size_t>(ranks)),
       received_(static_cast<size_t>(ranks)),
       inbox_(rank),
-      signals_(ranks, signals) {}
+      signals_(ranks, signals),
+      recorder_(recorder),
+      records_all_(recorder && recorder->keepsAll()) {}
 
 Status PointToPoint::begin(std::span<const Transfer> transfers) {
   HORING_TRY(status_);
   // A message that is being put aside continues.
   std::erase_if(flows_, [this](const Flow& flow) { return isIdle(flow); });
   HORING_TRY(copyToSelf(transfers));
-  for (const Transfer& transfer : transfers)
-    if (transfer.peer != rank_ || transfer.isOneSided()) add(transfer);
+  const bool records_each = records_all_ && recordCall(transfers, group_record_);
+  for (const Transfer& transfer : transfers) {
+    if (transfer.peer == rank_ && !transfer.isOneSided()) continue;
+    records_each ? addRecorded(transfer) : add(transfer);
+  }
   beginCopies();
   settled_ = open_ == 0;
+  if (settled_) endGroupRecord();
   return {};
 }
 
 void PointToPoint::join(std::span<const Transfer> transfers, uint64_t ticket) {
-  tickets_[ticket].open = transfers.size();
+  Ticket& call = tickets_[ticket];
+  call.open = transfers.size();
+  const bool records_each = records_all_ && recordCall(transfers, call.record);
   for (Transfer transfer : transfers) {
     transfer.ticket = ticket;
-    add(transfer);
+    records_each ? addRecorded(transfer) : add(transfer);
   }
   settled_ = false;
 }
@@ -114,11 +122,13 @@ void PointToPoint::receiveWithTag(const Transfer& receive) {
   const bool from_any = receive.peer == kAnyRank;
   for (int peer = from_any ? 0 : receive.peer; peer < (from_any ? ranks : receive.peer + 1); ++peer)
     if (peer != rank_) flowOf(peer, Transfer::Direction::kReceive);
-  const Result<bool> received = inbox_.post(receive);
+  const Result<std::optional<int>> received = inbox_.post(receive);
   if (!received.ok()) {
     status_ = received.status();
-  } else if (received.value()) {
-    noteComplete(nullptr, receive.ticket);
+  } else if (const std::optional<int>& from = received.value()) {
+    Transfer complete = receive;
+    complete.peer = *from;
+    noteComplete(nullptr, complete);
   }
 }
 
@@ -161,7 +171,10 @@ bool PointToPoint::poll() {
   bool progressed = false;
   for (Flow& flow : flows_)
     if (!isIdle(flow)) progressed = advance(flow) || progressed;
-  if (open_ == 0 && !settled_) settled_ = settle();
+  if (open_ == 0 && !settled_) {
+    settled_ = settle();
+    endGroupRecord();
+  }
   return progressed;
 }
 
@@ -375,7 +388,10 @@ void PointToPoint::fail(const Flow& flow, const Status& copied) {
 void PointToPoint::passOn(Flow& flow, size_t bytes) {
   flow.offset += bytes;
   flow.copied = 0;
-  if (flow.offset < flow.transfers[flow.current].bytes) return;
+  if (flow.offset < flow.transfers[flow.current].bytes) {
+    if (flow.transfers[flow.current].record != 0) recorder_->start(flow.transfers[flow.current].record);
+    return;
+  }
   const Transfer transfer = flow.transfers[flow.current];
   ++(sends(flow) ? sent_ : received_)[static_cast<size_t>(flow.peer)];
   if (++flow.current == flow.transfers.size() || flow.current == kMostPassed) {
@@ -385,10 +401,9 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
   }
   flow.offset = 0;
   flow.stage = Stage::kHeader;
-  const auto complete = [&] { noteComplete(flow.send.sender, transfer.ticket); };
+  const auto complete = [&] { noteComplete(flow.send.sender, transfer); };
   const auto match = [&] {
-    if (const std::optional<Transfer> receive = inbox_.complete(transfer))
-      noteComplete(nullptr, receive->ticket);
+    if (const std::optional<Transfer> receive = inbox_.complete(transfer)) noteComplete(nullptr, *receive);
   };
   std::visit(Overloaded{
                  [&](const Transfer::Send&) { complete(); },
@@ -403,12 +418,17 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
              transfer.kind);
 }
 
-void PointToPoint::noteComplete(Sender* sender, uint64_t ticket) {
+void PointToPoint::noteComplete(Sender* sender, const Transfer& transfer) {
   --open_;
-  if (ticket == 0) return;
-  Ticket& call = tickets_.at(ticket);
+  if (transfer.record != 0) [[unlikely]]
+    recorder_->end(transfer.record, transfer.peer);
+  if (transfer.ticket == 0) return;
+  Ticket& call = tickets_.at(transfer.ticket);
   if (sender) call.senders.push_back(sender);
-  if (--call.open == 0) completed_.push_back(ticket);
+  if (--call.open > 0) return;
+  completed_.push_back(transfer.ticket);
+  if (call.record != 0) [[unlikely]]
+    recorder_->end(call.record);
 }
 
 void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {

@@ -12,8 +12,10 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/message_recorder.h"
 #include "base/status.h"
 #include "engine/host/driven.h"
 #include "engine/host/inbox.h"
@@ -48,8 +50,10 @@ class PeerConnections {
 // One group at a time, one thread.
 class PointToPoint final : public Driven {
  public:
-  // `slot_bytes`: of every connection. `signals`: how many of each other rank are counted separately.
-  PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections, int signals = 1);
+  // `slot_bytes`: of every connection. `signals`: how many of each other rank are counted separately. `recorder`: of the messages; null: they
+  // are not recorded.
+  PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections, int signals = 1,
+               MessageRecorder* recorder = nullptr);
 
   // kInvalidUsage: sends and receives to the own rank do not meet, and nothing is begun; or the error of a copier.
   Status begin(std::span<const Transfer> transfers);
@@ -81,6 +85,7 @@ class PointToPoint final : public Driven {
   Covers covers() const override { return listens_ ? Covers::kArrivals : Covers::kNone; }
   bool tellsOthers() const override { return true; }
   uint32_t roundsPerLook() const override { return kRoundsPerLook; }
+  void recordWaiting(int64_t since_ns) override;
   uint64_t memoryBytes() const;
 
  private:
@@ -88,6 +93,7 @@ class PointToPoint final : public Driven {
   struct Ticket {
     size_t open = 0;               // messages that are not complete
     std::vector<Sender*> senders;  // of its complete messages
+    uint32_t record = 0;           // of a large group
   };
   // The stages of a message, in order; each message skips those that it does not have.
   enum class Stage : uint8_t {
@@ -123,6 +129,13 @@ class PointToPoint final : public Driven {
   Status copyToSelf(std::span<const Transfer> transfers);
   void add(const Transfer& transfer);
   void receiveWithTag(const Transfer& receive);
+  // Of messages that are all recorded: message_records.cpp.
+  bool recordCall(std::span<const Transfer> transfers, uint32_t& group);
+  void addRecorded(Transfer transfer);
+  void endGroupRecord() {
+    if (group_record_ != 0) [[unlikely]]
+      recorder_->end(std::exchange(group_record_, 0));
+  }
   // Puts, signals and waits for them: puts.cpp.
   void addPut(const Transfer& transfer, const Transfer::Put& put);
   void awaitSignals(const Transfer& transfer, const Transfer::SignalWait& wait);
@@ -131,7 +144,12 @@ class PointToPoint final : public Driven {
   Status refusePut(int from, const PutTarget& target, uint64_t bytes) const;
   Status refuseSignal(int from, uint64_t signal) const;
   void noteSignal(int from, uint32_t signal);
+  void noteServed(int from, uint32_t signal);
   Flow& flowOf(int peer, Transfer::Direction direction);
+  // The number of a message among those of its flow so far.
+  uint64_t numberOf(const Flow& flow, size_t place) const {
+    return (sends(flow) ? sent_ : received_)[static_cast<size_t>(flow.peer)] + (place - flow.current);
+  }
   // Nothing is left to do for it, even after an event of its peer.
   bool isIdle(const Flow& flow) const {
     return flow.finished() && (sends(flow) || !(listens_ || inbox_.awaits(flow.peer)));
@@ -165,7 +183,7 @@ class PointToPoint final : public Driven {
   void fail(const Flow& flow, const Status& copied);
   void passOn(Flow& flow, size_t bytes);
   // `sender`: of the message; null: it was received.
-  void noteComplete(Sender* sender, uint64_t ticket);
+  void noteComplete(Sender* sender, const Transfer& transfer);
   void rejectMessage(const Flow& flow, const Message& message);
 
   int rank_;
@@ -182,6 +200,9 @@ class PointToPoint final : public Driven {
   std::vector<uint64_t> completed_;     // completed calls whose tickets were not taken yet
   std::vector<MemoryCopier*> copiers_;  // of this group's transfers, each once
   size_t open_ = 0;                     // messages that are not complete
+  MessageRecorder* recorder_;
+  bool records_all_;           // else only those that wait
+  uint32_t group_record_ = 0;  // of a large group without a ticket
   bool settled_ = true;
   Status status_;
 };

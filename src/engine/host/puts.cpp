@@ -43,8 +43,8 @@ Status PointToPoint::closeWindow(uint64_t window) {
 
 void PointToPoint::awaitSignals(const Transfer& transfer, const Transfer::SignalWait& wait) {
   listen({&transfer.peer, 1});
-  signals_.post(transfer.peer, wait, transfer.ticket);
-  if (const auto served = signals_.takeServed(transfer.peer, wait.signal)) noteComplete(nullptr, *served);
+  signals_.post(transfer);
+  noteServed(transfer.peer, wait.signal);
 }
 
 void PointToPoint::addPut(const Transfer& transfer, const Transfer::Put& put) {
@@ -58,7 +58,7 @@ void PointToPoint::addPut(const Transfer& transfer, const Transfer::Put& put) {
     return;
   }
   if (transfer.bytes > 0) std::memmove(place, put.input, transfer.bytes);
-  noteComplete(nullptr, transfer.ticket);
+  noteComplete(nullptr, transfer);
   noteSignal(rank_, put.signal);
 }
 
@@ -110,6 +110,10 @@ Status PointToPoint::refuseSignal(int from, uint64_t signal) const {
 void PointToPoint::noteSignal(int from, uint32_t signal) {
   if (signal == Transfer::kNoSignal) return;
   signals_.arrive(from, signal);
+  noteServed(from, signal);
+}
+
+void PointToPoint::noteServed(int from, uint32_t signal) {
   while (const auto served = signals_.takeServed(from, signal)) noteComplete(nullptr, *served);
 }
 

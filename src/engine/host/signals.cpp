@@ -7,13 +7,13 @@
 
 namespace horing {
 
-std::optional<uint64_t> Signals::takeServed(int from, uint32_t index) {
+std::optional<Transfer> Signals::takeServed(int from, uint32_t index) {
   auto& [here, waiting] = ofRank(from)[index];
-  if (waiting.empty() || here < waiting.front().signals) return std::nullopt;
-  const Waiting wait = waiting.front();
-  here -= wait.signals;
+  if (waiting.empty() || here < waitOf(waiting.front()).signals) return std::nullopt;
+  const Transfer wait = waiting.front();
+  here -= waitOf(wait).signals;
   waiting.pop_front();
-  return wait.ticket;
+  return wait;
 }
 
 bool Signals::awaits(int from) const {
@@ -35,7 +35,7 @@ std::string Signals::describe() const {
   for (size_t i = 0; i < std::min(ranks.size(), kMostDescribed); ++i) {
     for (const auto& [index, counted] : of_rank_[static_cast<size_t>(ranks[i])]) {
       uint64_t awaited = 0;
-      for (const Waiting& wait : counted.waiting) awaited += wait.signals;
+      for (const Transfer& wait : counted.waiting) awaited += waitOf(wait).signals;
       if (awaited == 0) continue;
       text += formatString("%s%" PRIu64 " of %" PRIu64 " signals from rank %d", text.empty() ? "" : "; ",
                            counted.here, awaited, static_cast<int>(ranks[i]));

@@ -21,12 +21,18 @@ class Signals {
   bool has(uint64_t index) const { return index < static_cast<uint64_t>(indices_); }
   // `from` has signalled.
   void arrive(int from, uint32_t index) { ++ofRank(from)[index].here; }
-  // `ticket`: of the call that waits.
-  void post(int from, const Transfer::SignalWait& wait, uint64_t ticket) {
-    ofRank(from)[wait.signal].waiting.push_back({wait.signals, ticket});
+  // `wait`: a SignalWait.
+  void post(const Transfer& wait) { ofRank(wait.peer)[waitOf(wait).signal].waiting.push_back(wait); }
+  // The next wait for these signals that has all of them, which it uses up.
+  std::optional<Transfer> takeServed(int from, uint32_t index);
+
+  // The waits that are not served, to be recorded.
+  template <typename Visit>
+  void forEachWait(const Visit& visit) {
+    for (OfRank& of_rank : of_rank_)
+      for (auto& [index, counted] : of_rank)
+        for (Transfer& wait : counted.waiting) visit(wait);
   }
-  // The ticket of the next wait for these signals that has all of them, which it uses up.
-  std::optional<uint64_t> takeServed(int from, uint32_t index);
 
   bool awaits(int from) const;
   // The ranks that waits name.
@@ -35,15 +41,14 @@ class Signals {
   std::string describe() const;
 
  private:
-  struct Waiting {
-    uint64_t signals;
-    uint64_t ticket;
-  };
   struct Counted {
     uint64_t here = 0;  // arrived, and not used up
-    std::list<Waiting> waiting{};
+    std::list<Transfer> waiting{};
   };
   using OfRank = std::map<uint32_t, Counted>;  // by index
+  static const Transfer::SignalWait& waitOf(const Transfer& wait) {
+    return std::get<Transfer::SignalWait>(wait.kind);
+  }
   OfRank& ofRank(int rank) { return of_rank_[static_cast<size_t>(rank)]; }
 
   int indices_;

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "base/types.h"
 #include "engine/host/memory_copier.h"
 
 namespace horing {
@@ -79,9 +80,11 @@ struct Transfer {
   using Kind = std::variant<Send, Receive, TaggedSend, TaggedReceive, Kept, Put, ArrivingPut, SignalWait>;
 
   Kind kind;
-  int peer = 0;  // rank; may be the own rank, or kAnyRank for a tagged receive
+  int peer = 0;         // rank; may be the own rank, or kAnyRank for a tagged receive
+  uint32_t record = 0;  // handle of its record (base/message_recorder.h); 0: none
   size_t bytes = 0;
-  bool on_gpu = false;  // in memory that only a GPU can access
+  bool on_gpu = false;               // in memory that only a GPU can access
+  DataType type = DataType::kUint8;  // of the call, for records
   // For such memory, which moves in place or by this copier; must outlive the transfer. Null: host memory.
   MemoryCopier* copier = nullptr;
   uint64_t ticket = 0;  // of its call (PointToPoint::join); 0: none
@@ -115,5 +118,6 @@ struct Transfer {
   }
   const std::byte* memory() const { return direction() == Direction::kSend ? input() : output(); }
 };
+static_assert(sizeof(Transfer) <= 80, "each message copies it");
 
 }  // namespace horing

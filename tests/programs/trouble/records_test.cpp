@@ -133,6 +133,37 @@ TEST_F(Records, TellOfAKilledRankByTheFileThatIsMissing) {
   EXPECT_TRUE(calm.output.starts_with(between_calls + "6 calls and were in none\n")) << calm.output;
 }
 
+// In a ring of messages, each waits for the one that never called.
+TEST_F(Records, TellWhoNeverSent) {
+  const JobOutcome outcome = runWithLateCaller(
+      {.words = {"HORING_TIMEOUT_MS=" + std::to_string(kShortDeadlineMs), variable("HORING_FLIGHT_DIR"),
+                 "collective=exchange", "rounds=12", "count=1000", "late_round=7"}},
+      2);
+  ASSERT_EQ(files().size(), 4u) << outcome.everything;
+  const Outcome merged = trace(files());
+  EXPECT_EQ(merged.code, 0) << merged.errors;
+  const std::string verdict = "verdict on messages: rank 3 has waited ",
+                    why =
+                        " ms in recv of 4000 bytes from rank 2 (#7), and rank 2 has not begun the send for "
+                        "it\n";
+  for (const std::string& part : {verdict, why})
+    EXPECT_NE(merged.output.find(part), std::string::npos) << merged.output;
+  EXPECT_EQ(merged.output.find("verdict on messages", merged.output.find(why)), std::string::npos)
+      << merged.output;
+  EXPECT_NE(merged.output.find("): in recv of 4000 bytes from rank 2 (#7) for "), std::string::npos)
+      << merged.output;
+  for (const std::string& path : files()) {
+    const json record = json::parse(std::ifstream(path));
+    EXPECT_EQ(record.at("launches").at("begun"), 0) << "they count as calls do";
+    for (const json& message : record.at("messages")) {
+      EXPECT_TRUE(message.at("call") == "send" || message.at("call") == "recv") << message;
+      EXPECT_EQ(message.at("type"), "int32");
+      EXPECT_EQ(message.at("bytes"), 4000);
+      EXPECT_TRUE(message.at("number") >= 7 || message.at("state") == "complete") << message;
+    }
+  }
+}
+
 TEST_F(Records, AreNotMergedFromDifferentJobsOrBrokenFiles) {
   runJob({.ranks = 2, .words = {variable("HORING_FLIGHT_DIR"), "1:type=0"}});
   std::vector<std::string> paths = files();
@@ -145,12 +176,19 @@ TEST_F(Records, AreNotMergedFromDifferentJobsOrBrokenFiles) {
   const Outcome mixed = trace({folder_ + "/other.json", paths[1]});
   EXPECT_EQ(mixed.code, 2);
   EXPECT_NE(mixed.errors.find("another"), std::string::npos) << mixed.errors;
-  for (const char* key : {"rank", "ranks", "operations", "begun", "waiting"}) {
+  for (const char* key : {"rank", "ranks", "operations", "messages", "begun", "waiting"}) {
     json broken = json::parse(std::ifstream(paths[0]));
     broken[key] = "x";
     std::ofstream(folder_ + "/broken.json") << broken;
     EXPECT_EQ(trace({folder_ + "/broken.json"}).code, 2) << key;
   }
+  json of_before = json::parse(std::ifstream(paths[0]));
+  of_before["horing_flight"] = 2;
+  std::ofstream(folder_ + "/before.json") << of_before;
+  const Outcome refused = trace({folder_ + "/before.json"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.errors.find("has version 2, and this horing-info reads version 3"), std::string::npos)
+      << refused.errors;
 }
 
 TEST_F(Records, AreNoneOfAJobThatWentWell) {
