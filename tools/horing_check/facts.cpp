@@ -78,7 +78,7 @@ std::vector<std::string> interfacesInUse() {
   return names;
 }
 
-NodeFacts gatherNodeFacts() {
+NodeFacts gatherNodeFacts(const Result<MachineGraph>& graph) {
   NodeFacts facts;
   facts["processor"] = cpuInfo("model name");
   facts["microcode"] = cpuInfo("microcode");
@@ -101,7 +101,7 @@ NodeFacts gatherNodeFacts() {
   facts["turbo"] = lineOf("/sys/devices/system/cpu/cpufreq/boost");
   facts["threads of a core in use"] = lineOf("/sys/devices/system/cpu/smt/active");
   addDeviceFacts(facts, interfacesInUse());
-  if (const Result<MachineGraph> graph = graphOfThisMachine(); graph.ok())
+  if (graph.ok())
     if (const std::string adapters = adaptersOfGpus(graph.value()); !adapters.empty())
       facts["adapters of GPUs"] = adapters;
   return facts;

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "topology/machine_graph.h"
+
 namespace horing::check {
 
 // Human-readable names and values.
@@ -13,7 +15,7 @@ using NodeFacts = std::map<std::string, std::string>;
 std::vector<std::string> interfacesInUse();
 
 // The facts of this machine, as far as they can be read.
-NodeFacts gatherNodeFacts();
+NodeFacts gatherNodeFacts(const Result<MachineGraph>& graph);
 
 // Encoding for other nodes, and decoding; malformed text gives the readable part.
 std::string factsToText(const NodeFacts& facts);

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "cuda/device.h"
 #include "cuda/driver.h"
+#include "horing_check/numa_paths.h"
+#include "topology/cpu_mask.h"
+#include "topology/rails.h"
 
 namespace horing::check {
 
@@ -19,7 +24,41 @@ constexpr size_t kGpuBytes = 32 << 20;
 constexpr int kGpuTurns = 3;
 constexpr int64_t kMostCopyMs = 5000;
 constexpr std::chrono::milliseconds kMostContextTime{1000};
-constexpr int kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
+// From cuda.h: CUDA_ERROR_NO_DEVICE, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP.
+constexpr int kNoDevice = 100;
+constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2;
+
+// Pinned memory of the host, where the calling thread runs: fresh, since memory of the reserve (PinnedMemory) lies where it was first used.
+// A resource.
+class NearMemory {
+ public:
+  static Result<std::unique_ptr<NearMemory>> allocate(std::shared_ptr<const CudaDevice> device) {
+    const CudaApi& api = device->api();
+    const CudaDevice::Current current(*device);
+    std::unique_ptr<NearMemory> memory(new NearMemory(std::move(device)));
+    HORING_TRY(api.check(api.host_allocate(&memory->at_, kGpuBytes, kHostPortable | kHostDeviceMap),
+                         "allocating pinned memory of the host"));
+    HORING_TRY(api.check(api.host_device_address(&memory->address_, memory->at_, 0),
+                         "mapping pinned memory of the host"));
+    return memory;
+  }
+  ~NearMemory() {
+    const CudaDevice::Current current(*device_);
+    if (at_) (void)device_->api().host_free(at_);
+  }
+  NearMemory(const NearMemory&) = delete;
+  NearMemory& operator=(const NearMemory&) = delete;
+
+  unsigned char* data() const { return static_cast<unsigned char*>(at_); }
+  CudaAddress address() const { return address_; }
+
+ private:
+  explicit NearMemory(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+
+  const std::shared_ptr<const CudaDevice> device_;
+  void* at_ = nullptr;
+  CudaAddress address_ = 0;
+};
 
 // A GPU with memory, a stream, and pinned memory of the host. A resource.
 class Gpu {
@@ -31,7 +70,7 @@ class Gpu {
     HORING_TRY(gpu->device_->makeStream(gpu->stream_));
     const CudaDevice::Current current(*gpu->device_);
     HORING_TRY(api.check(api.memory_allocate(&gpu->memory_, kGpuBytes), "allocating memory of a GPU"));
-    HORING_ASSIGN(gpu->host_, PinnedMemory::allocate(gpu->device_, kGpuBytes));
+    HORING_ASSIGN(gpu->host_, NearMemory::allocate(gpu->device_));
     return gpu;
   }
   ~Gpu() {
@@ -58,17 +97,21 @@ class Gpu {
     return wait();
   }
   Result<bool> holds(unsigned char value) {
-    std::memset(host_.data(), static_cast<unsigned char>(~value), kGpuBytes);
-    HORING_TRY(copy(host_.address(), memory_));
+    std::memset(host_->data(), static_cast<unsigned char>(~value), kGpuBytes);
+    HORING_TRY(copy(host_->address(), memory_));
     HORING_TRY(wait());
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(host_.data());
+    const unsigned char* const bytes = host_->data();
     return std::all_of(bytes, bytes + kGpuBytes, [&](unsigned char byte) { return byte == value; });
   }
-  Result<double> rateToHost() {
-    return rateOf([&] { return copy(host_.address(), memory_); });
-  }
-  Result<double> rateFromHost() {
-    return rateOf([&] { return copy(memory_, host_.address()); });
+  // Between its memory and pinned memory where the calling thread runs, there and back.
+  Status addHost(const std::string& there, const std::string& back, const std::string& host,
+                 std::vector<InsidePath>& paths) {
+    HORING_ASSIGN(const std::unique_ptr<NearMemory> near, NearMemory::allocate(device_));
+    HORING_ASSIGN(const double out, rateOf([&] { return copy(near->address(), memory_); }));
+    HORING_ASSIGN(const double in, rateOf([&] { return copy(memory_, near->address()); }));
+    paths.push_back({there, name(), host, out});
+    paths.push_back({back, host, name(), in});
+    return {};
   }
   Result<double> rateTo(const Gpu& other) {
     return rateOf([&] {
@@ -108,8 +151,21 @@ class Gpu {
   std::string bus_;
   CudaStream stream_ = nullptr;
   CudaAddress memory_ = 0;
-  PinnedMemory host_;
+  std::unique_ptr<NearMemory> host_;
 };
+
+// " of 31.5 GB/s", by the link or the slowest lanes between; empty: not known.
+std::string widthOf(double gbytes_per_s) {
+  return gbytes_per_s > 0 ? formatString(" of %.3g GB/s", gbytes_per_s) : "";
+}
+// Of the GPU's lanes, up to where memory is: beyond, graphs have assumptions only.
+std::string widthOfLanes(const MachineGraph& graph, const Gpu& gpu) {
+  const std::optional<int32_t> own = graph.find(NodeKind::kGpu, gpu.bus());
+  for (const NodeKind kind : {NodeKind::kNuma, NodeKind::kPackage, NodeKind::kMachine})
+    if (const int32_t place = own ? graph.within(*own, kind) : -1; place >= 0)
+      return widthOf(graph.path(*own, place).gbytes_per_s);
+  return "";
+}
 
 std::string kindOf(const MachineGraph& graph, const Gpu& from, const Gpu& to, bool reaches) {
   std::string kind = "GPU to GPU";
@@ -117,8 +173,7 @@ std::string kindOf(const MachineGraph& graph, const Gpu& from, const Gpu& to, bo
                                b = graph.find(NodeKind::kGpu, to.bus());
   if (a && b) {
     const GraphPath path = graph.path(*a, *b);
-    kind += std::string(", ") + pathKindName(path.kind);
-    if (path.gbytes_per_s > 0) kind += formatString(" of %.3g GB/s", path.gbytes_per_s);
+    kind += std::string(", ") + pathKindName(path.kind) + widthOf(path.gbytes_per_s);
   }
   return kind + (reaches ? "" : ", without peer access");
 }
@@ -136,6 +191,36 @@ Status addPair(const MachineGraph& graph, Gpu& from, Gpu& to, std::vector<Inside
   return {};
 }
 
+// Memory on the processors that this thread may use.
+Status addHost(const MachineGraph& graph, Gpu& gpu, std::vector<InsidePath>& paths) {
+  const std::string width = widthOfLanes(graph, gpu);
+  return gpu.addHost("GPU to host" + width, "host to GPU" + width, "host", paths);
+}
+
+// Memory beside each adapter by which the GPU sends, once for each NUMA node: messages for TCP, or between sockets, pass through it. Moves
+// the calling thread there; it may use `usual`.
+Status addAdapters(const MachineGraph& graph, Gpu& gpu, const std::vector<int32_t>& usual,
+                   const std::function<Status()>& in_time, std::vector<InsidePath>& paths) {
+  const std::vector<int32_t> gpus = graph.ofKind(NodeKind::kGpu);
+  const auto place = std::ranges::find(gpus, graph.find(NodeKind::kGpu, gpu.bus()).value_or(-1));
+  if (place == gpus.end()) return {};
+  const Rail rail = assignRails(graph, gpus)[static_cast<size_t>(place - gpus.begin())];
+  const std::vector<NumaPlace> usable = numaPlaces(graph, usual);
+  std::set<int32_t> seen;
+  for (const int32_t adapter : rail.nics) {
+    const int32_t numa = graph.within(adapter, NodeKind::kNuma);
+    if (numa < 0 || !seen.insert(numa).second) continue;
+    const auto near = std::ranges::find(usable, graph.node(numa).name, &NumaPlace::name);
+    if (near == usable.end() || !moveTo(near->cpus)) continue;
+    HORING_TRY(in_time());
+    const std::string way = std::string(", ") + pathKindName(rail.path) + widthOfLanes(graph, gpu);
+    HORING_TRY(gpu.addHost("GPU to memory beside its adapter" + way,
+                           "memory beside a GPU's adapter to it" + way,
+                           "memory beside " + graph.node(adapter).name, paths));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status addGpuPaths(const MachineGraph& graph, GpuClock::time_point latest, std::vector<InsidePath>& paths) {
@@ -147,25 +232,26 @@ Status addGpuPaths(const MachineGraph& graph, GpuClock::time_point latest, std::
   HORING_TRY(api.check(started, "starting CUDA"));
   int count = 0;
   HORING_TRY(api.check(api.device_count(&count), "counting GPUs"));
-  const auto late = [&] { return GpuClock::now() >= latest; };
   const Status too_late = makeStatus(Code::kTimeout, "too little time for all GPUs (--time)");
+  const auto in_time = [&] { return GpuClock::now() < latest ? Status() : too_late; };
   std::vector<std::unique_ptr<Gpu>> gpus;
   for (int number = 0; number < count; ++number) {
     if (GpuClock::now() + kMostContextTime > latest) return too_late;
     HORING_ASSIGN(std::unique_ptr<Gpu> gpu, Gpu::open(api, number));
     gpus.push_back(std::move(gpu));
   }
+  const std::vector<int32_t> usual = cpusOfThisThread();
   for (const auto& gpu : gpus) {
-    if (late()) return too_late;
-    HORING_ASSIGN(const double out, gpu->rateToHost());
-    HORING_ASSIGN(const double in, gpu->rateFromHost());
-    paths.push_back({"GPU to host", gpu->name(), "host", out});
-    paths.push_back({"host to GPU", "host", gpu->name(), in});
+    HORING_TRY(in_time());
+    HORING_TRY(addHost(graph, *gpu, paths));
+    const Status added = addAdapters(graph, *gpu, usual, in_time, paths);
+    (void)moveTo(usual);
+    HORING_TRY(added);
   }
   for (const auto& from : gpus)
     for (const auto& to : gpus) {
       if (from == to) continue;
-      if (late()) return too_late;
+      HORING_TRY(in_time());
       HORING_TRY(addPair(graph, *from, *to, paths));
     }
   return {};

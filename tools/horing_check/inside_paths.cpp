@@ -12,7 +12,6 @@
 #include "base/printable.h"
 #include "horing_check/gpu_paths.h"
 #include "horing_check/numa_paths.h"
-#include "topology/hwloc_graph.h"
 
 namespace horing::check {
 
@@ -103,9 +102,8 @@ void addSlow(int node, const std::string& kind, std::vector<const InsidePath*> p
                                    nameOf(*path) + " (" + kind + ")"));
 }
 
-InsidePaths measureOwn(std::chrono::steady_clock::time_point latest) {
+InsidePaths measureOwn(const Result<MachineGraph>& graph, std::chrono::steady_clock::time_point latest) {
   InsidePaths own;
-  const Result<MachineGraph> graph = graphOfThisMachine();
   if (!graph.ok()) {
     own.left_out = graph.status().message();
     return own;
@@ -188,9 +186,10 @@ std::vector<Finding> comparePaths(const std::vector<InsidePaths>& of_nodes,
 }
 
 Status InsidePathMeter::measure(Nodes& nodes, const std::vector<std::string>& processors,
+                                const Result<MachineGraph>& graph,
                                 std::chrono::steady_clock::time_point latest) {
   processors_ = processors;
-  const std::string mine = pathsToText(measureOwn(latest));
+  const std::string mine = pathsToText(measureOwn(graph, latest));
   HORING_ASSIGN(const std::vector<std::string> texts, nodes.gatherTexts(mine));
   paths_.resize(texts.size());
   for (size_t node = 0; node < texts.size(); ++node) keepBest(paths_[node], pathsFromText(texts[node]));

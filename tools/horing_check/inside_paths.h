@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "horing_check/diagnosis.h"
 #include "horing_check/nodes.h"
+#include "topology/machine_graph.h"
 
 namespace horing::check {
 
@@ -39,7 +40,8 @@ std::vector<Finding> comparePaths(const std::vector<InsidePaths>& of_nodes,
 class InsidePathMeter {
  public:
   // Collective over the nodes, which all decide the same. A node measures nothing that it could not end by `latest`. Errors: the library's.
-  Status measure(Nodes& nodes, const std::vector<std::string>& processors,
+  // `graph`: of this machine.
+  Status measure(Nodes& nodes, const std::vector<std::string>& processors, const Result<MachineGraph>& graph,
                  std::chrono::steady_clock::time_point latest);
   const std::vector<InsidePaths>& paths() const { return paths_; }  // by node
   // What is slow. It is confirmed once `measure` has run twice.

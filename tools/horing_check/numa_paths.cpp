@@ -20,17 +20,6 @@ constexpr size_t kNumaBytes = 32 << 20, kNumaPiece = 256 << 10;
 // Of a pair, and of all.
 constexpr double kMostPairSeconds = 0.05, kMostNumaSeconds = 1;
 
-bool moveTo(const std::vector<int32_t>& cpus) {
-  cpu_set_t* const set = CPU_ALLOC(kMaxCpus);
-  const size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
-  if (!set) return false;
-  CPU_ZERO_S(bytes, set);
-  for (const int32_t cpu : cpus) CPU_SET_S(static_cast<size_t>(cpu), bytes, set);
-  const bool moved = ::sched_setaffinity(0, bytes, set) == 0;
-  CPU_FREE(set);
-  return moved;
-}
-
 // Fresh pages, which lie where the thread that writes them first runs. A resource.
 class FreshPages {
  public:
@@ -64,6 +53,17 @@ double rateTo(const NumaPlace& to, const FreshPages& source, double seconds) {
 }
 
 }  // namespace
+
+bool moveTo(const std::vector<int32_t>& cpus) {
+  cpu_set_t* const set = CPU_ALLOC(kMaxCpus);
+  const size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
+  if (!set) return false;
+  CPU_ZERO_S(bytes, set);
+  for (const int32_t cpu : cpus) CPU_SET_S(static_cast<size_t>(cpu), bytes, set);
+  const bool moved = ::sched_setaffinity(0, bytes, set) == 0;
+  CPU_FREE(set);
+  return moved;
+}
 
 std::vector<NumaPlace> numaPlaces(const MachineGraph& graph, const std::vector<int32_t>& usable) {
   std::vector<NumaPlace> places;

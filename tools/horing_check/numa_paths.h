@@ -16,6 +16,9 @@ struct NumaPlace {
   std::vector<int32_t> cpus;  // that it may use
 };
 
+// Moves the calling thread to these processors; whether it could.
+bool moveTo(const std::vector<int32_t>& cpus);
+
 // Those of the graph whose processors are among `usable`, ascending. Pure.
 std::vector<NumaPlace> numaPlaces(const MachineGraph& graph, const std::vector<int32_t>& usable);
 

@@ -9,6 +9,7 @@
 #include "horing_check/collectives.h"
 #include "horing_check/pair_rounds.h"
 #include "horing_check/roll_call.h"
+#include "topology/hwloc_graph.h"
 
 namespace horing::check {
 
@@ -105,7 +106,7 @@ class Session {
     HORING_TRY(nodes_.limitWaits(end()));
     HORING_ASSIGN(report_.clocks, measureClocks(nodes_));
     HORING_TRY(inside_.measure(nodes_, processors_));
-    HORING_TRY(inside_paths_.measure(nodes_, processors_,
+    HORING_TRY(inside_paths_.measure(nodes_, processors_, graph_,
                                      at(elapsed() + kShareOfPaths * (options_.time_s - elapsed()))));
     const ErrorCounters before = readErrorCounters(interfacesInUse());
     HORING_TRY(measurePairsOn(nodes_, options_, endOfShare(), end(), progress_, pairs_));
@@ -113,7 +114,8 @@ class Session {
     HORING_TRY(nodes_.limitWaits(end()));
     // Not in a row: what disturbs a node for a second is over by now.
     if (!inside_.findings().empty()) HORING_TRY(inside_.measure(nodes_, processors_));
-    if (!inside_paths_.findings().empty()) HORING_TRY(inside_paths_.measure(nodes_, processors_, end()));
+    if (!inside_paths_.findings().empty())
+      HORING_TRY(inside_paths_.measure(nodes_, processors_, graph_, end()));
     return gatherErrors(grownSince(before, readErrorCounters(interfacesInUse())));
   }
 
@@ -170,7 +172,8 @@ class Session {
   }
 
   Status compareFacts() {
-    HORING_ASSIGN(const std::vector<std::string> texts, nodes_.gatherTexts(factsToText(gatherNodeFacts())));
+    HORING_ASSIGN(const std::vector<std::string> texts,
+                  nodes_.gatherTexts(factsToText(gatherNodeFacts(graph_))));
     std::vector<NodeFacts> facts;
     for (const std::string& text : texts) {
       facts.push_back(factsFromText(text));
@@ -187,6 +190,7 @@ class Session {
   Nodes& nodes_;
   const SessionOptions& options_;
   const std::function<void(const std::string&)>& progress_;
+  const Result<MachineGraph> graph_ = graphOfThisMachine();
   std::vector<std::string> processors_;  // by node
   RollCall roll_call_;
   InsideMeter inside_;

@@ -81,6 +81,7 @@ struct Driver {
   int successes_left = 0;
   int failures_left = 0;
   std::map<std::string, int, std::less<>> calls;  // of functions that may fail
+  std::atomic<void (*)()> watches_pins = nullptr;
   std::atomic<const std::atomic<bool>*> copies_from =
       nullptr;                       // null: now; else they are not even begun before that is set
   std::atomic<int64_t> copy_us = 0;  // what each copy by cuMemcpyAsync takes
@@ -275,6 +276,9 @@ FAKE void fakeCudaSetKernels(const Kernels* kernels) {
 FAKE int fakeCudaCalls(const char* function) {
   const std::lock_guard lock(driver.mutex);
   return driver.calls[function];
+}
+FAKE void fakeCudaWatchPins(void (*watch)()) {
+  driver.watches_pins = watch;
 }
 FAKE void fakeCudaHold(const std::atomic<bool>* until) {
   driver.copies_from = until;
@@ -603,6 +607,7 @@ FAKE int cuFlushGPUDirectRDMAWrites(int, int) {
 }
 FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
   if (const int result = wantedWithContext("cuMemHostAlloc")) return result;
+  if (void (*const watch)() = driver.watches_pins) watch();
   awaitKernels(kAllocations);
   *at = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (!*at) return kOutOfMemory;

@@ -53,6 +53,10 @@ class FakeCuda {
   void slowCopies(int64_t us) const {
     if (!isReal()) call<void(int64_t)>("fakeCudaSlow")(us);
   }
+  // From now on each call of cuMemHostAlloc calls this, on its thread. Null: none does.
+  void watchPins(void (*watch)()) const {
+    if (!isReal()) call<void(void (*)())>("fakeCudaWatchPins")(watch);
+  }
   // A context that a program has made for that GPU besides the primary one, or a green one.
   void* context(int device, bool is_green) const {
     return call<void*(int, bool)>("fakeCudaContext")(device, is_green);

@@ -208,6 +208,91 @@ TEST_F(GpuPaths, OfAnEmulatedDriverAreAllMeasured) {
   EXPECT_EQ(cuda_.live(), live) << "memory or streams were left behind";
 }
 
+constexpr int32_t kNotUsable = 4000;  // a processor
+// Of the calls that pinned memory, the processors of their threads.
+std::vector<std::vector<int32_t>> pinned_on;
+
+// Two NUMA nodes. GPUs 0 and 1, of 16 and of 8 lanes, are behind a switch with an adapter each; GPU 2 is on the second node, without a switch
+// before it, like two adapters of that node. One of the second node's processors may not be used.
+Result<MachineGraph> graphOfAdapters(const std::vector<int32_t>& first, std::vector<int32_t> second) {
+  const auto device = [](const char* bus, const char* kind, int lanes, const std::string& inside) {
+    return formatString(
+               R"(<pci busid="0000:%s:00.0" class="%s" link_speed="16.0 GT/s PCIe" link_width="%d">)", bus,
+               kind, lanes) +
+           inside + "</pci>";
+  };
+  const auto node = [](int number, const std::vector<int32_t>& cpus, const std::string& inside) {
+    return formatString(R"(<cpu numaid="%d" affinity="%s" arch="x86_64" vendor="GenuineIntel">)", number,
+                        formatCpuMask(cpus).c_str()) +
+           inside + "</cpu>";
+  };
+  constexpr const char *kBridge = "0x060400", *kGpu = "0x030200", *kNic = "0x020700";
+  second.push_back(kNotUsable);
+  return graphFromText(
+      R"(<system version="1">)" +
+      node(0, first,
+           device("10", kBridge, 16, device("3b", kGpu, 16, "") + device("20", kNic, 16, "")) +
+               device("11", kBridge, 16, device("3c", kGpu, 8, "") + device("21", kNic, 16, ""))) +
+      node(1, second, device("3d", kGpu, 16, "") + device("22", kNic, 16, "") + device("23", kNic, 16, "")) +
+      "</system>");
+}
+
+TEST_F(GpuPaths, AreMeasuredToMemoryBesideEachAdapter) {
+  if (test::FakeCuda::isReal()) GTEST_SKIP() << "real GPUs are where they are";
+  const std::vector<int32_t> usual = cpusOfThisThread();
+  // Different ones if there are two.
+  const std::vector<int32_t> first = {usual.front()}, second = {usual.back()};
+  const Result<MachineGraph> graph = graphOfAdapters(first, second);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  pinned_on.clear();
+  cuda_.watchPins([] { pinned_on.push_back(cpusOfThisThread()); });
+  const int live = cuda_.live();
+  const Status status = addGpuPaths(graph.value(), kNever, paths_);
+  cuda_.watchPins(nullptr);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(cpusOfThisThread(), usual) << "the thread was not moved back";
+  EXPECT_EQ(cuda_.live(), live) << "pinned memory was kept";
+  // Each of four GPUs for its own, then each for the host and beside its adapters, if it is in the graph.
+  const std::vector<std::vector<int32_t>> own(4, usual);
+  std::vector<std::vector<int32_t>> expected = own;
+  expected.insert(expected.end(), {usual, first, usual, first, usual, second, usual});
+  EXPECT_EQ(pinned_on, expected);
+  std::string names;
+  for (const InsidePath& path : paths_) {
+    EXPECT_GT(path.bytes_per_s, 1e6) << path.from;
+    if (path.from.find("GPU") == 0 && path.to.find("GPU") != 0)
+      names += path.kind + ": " + path.from + " to " + path.to + "\n";
+  }
+  EXPECT_EQ(names, R"(GPU to host of 31.5 GB/s: GPU 0 to host
+GPU to memory beside its adapter, one PCIe switch of 31.5 GB/s: GPU 0 to memory beside 0000:20:00.0
+GPU to host of 15.8 GB/s: GPU 1 to host
+GPU to memory beside its adapter, one PCIe switch of 15.8 GB/s: GPU 1 to memory beside 0000:21:00.0
+GPU to host of 31.5 GB/s: GPU 2 to host
+GPU to memory beside its adapter, one NUMA node of 31.5 GB/s: GPU 2 to memory beside 0000:22:00.0
+GPU to host: GPU 3 to host
+)");
+}
+
+// Not on all of a NUMA node, and not beside GPU 2.
+TEST_F(GpuPaths, AreMeasuredOnTheProcessorsThatMayBeUsed) {
+  if (test::FakeCuda::isReal()) GTEST_SKIP() << "real GPUs are where they are";
+  const std::vector<int32_t> all = cpusOfThisThread(), mine = {all.front()};
+  const Result<MachineGraph> graph = graphOfAdapters(all, {});
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  ASSERT_TRUE(moveTo(mine));
+  pinned_on.clear();
+  cuda_.watchPins([] { pinned_on.push_back(cpusOfThisThread()); });
+  const Status status = addGpuPaths(graph.value(), kNever, paths_);
+  cuda_.watchPins(nullptr);
+  const std::vector<int32_t> after = cpusOfThisThread();
+  ASSERT_TRUE(moveTo(all));
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(after, mine);
+  EXPECT_EQ(pinned_on, std::vector<std::vector<int32_t>>(4 + 4 + 2, mine));
+  for (const InsidePath& path : paths_)
+    EXPECT_EQ((path.from + path.to).find("0000:22"), std::string::npos) << path.from << " to " << path.to;
+}
+
 TEST_F(GpuPaths, AreComparedByteByByte) {
   cuda_.fail("a write to another GPU", 1, 0, 3);  // all turns of the first pair
   const Status status = measure();
