@@ -205,8 +205,8 @@ struct Slicing {
   static constexpr size_t kSlicesWanted = 8;
   static constexpr size_t kSmallestSlice = 4096;
   static constexpr size_t kSmallestSliceOfShares = 16 << 10;  // of the largest row
-  // Where a row has nothing, its group gets results as long as it sends, and waits for them at the beginning and at the end: so as many
-  // slices as this, unless they were smaller than that.
+  // Where a row has next to nothing, its group gets results nearly as long as it sends, and waits for them at the beginning and at the
+  // end: so as many slices as this, unless they were smaller than that.
   static constexpr size_t kMostSlicesWanted = 64;
   static constexpr size_t kSmallestSliceOfMany = 32 << 10;
 
@@ -214,7 +214,7 @@ struct Slicing {
                         size_t slot_bytes, int32_t window) {
     if (schedule.shares) {
       const size_t most =
-          schedule.shares.anyIsNone()
+          schedule.shares.anyIsSmall()
               ? std::max(largest_chunk * element_bytes / kMostSlicesWanted, kSmallestSliceOfMany)
               : slot_bytes;
       return inSlices(kSlicesWanted, largest_chunk, element_bytes, std::min(most, slot_bytes),

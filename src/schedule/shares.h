@@ -25,6 +25,8 @@ class Shares {
   explicit operator bool() const { return cut_ != nullptr; }
   // Whether a row has nothing.
   bool anyIsNone() const { return cut_ && cut_->least == 0; }
+  // Whether a row has less than an eighth of the largest.
+  bool anyIsSmall() const { return cut_ && cut_->least * 8 < cut_->largest; }
   std::span<const int32_t> parts() const { return cut_ ? cut_->parts : std::span<const int32_t>(); }
 
   // The first element of a row, or after the last row the end: a multiple of `alignment`, or `count`.

@@ -125,7 +125,7 @@ TEST(Introduction, TellsOfEverySettingThatRanksMustShare) {
 
 // As for control messages: a change of these bytes raises the version of the protocol.
 TEST(Introduction, IsTheSameBytesInEveryLibraryOfThisProtocol) {
-  EXPECT_EQ(kProtocolVersion, 18u);
+  EXPECT_EQ(kProtocolVersion, 19u);
   EXPECT_EQ(hexText(Key::derive(encodeFields(someIntroduction()), "introduction").bytes),
             "bbf18119f4a1d8a62f388abf3030a37a756d940b96bf90043c29723b7e5a7f1a");
 }

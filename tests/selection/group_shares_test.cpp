@@ -128,7 +128,13 @@ TEST(HoShares, HasSlicesThatFollowOneAnother) {
   for (const auto& [chunk_kib, slices] :
        {std::pair(1, 1), {16, 1}, {32, 2}, {64, 4}, {128, 8}, {256, 8}, {512, 16}, {2048, 64}, {8192, 128}})
     EXPECT_EQ(slices_of(chunk_kib), slices) << chunk_kib;
-  schedule.shares = Shares({Shares::kWhole - 3, 1, 1, 1});
+  const auto share_least_of = [](int32_t least) {
+    return Shares({Shares::kWhole - 3 * least, least, least, least});
+  };
+  constexpr int32_t kEighthOfLargest = Shares::kWhole / 11;
+  schedule.shares = share_least_of(kEighthOfLargest);
+  EXPECT_EQ(slices_of(512), 16) << "a part that is nearly none";
+  schedule.shares = share_least_of(kEighthOfLargest + 1);
   for (const auto& [chunk_kib, slices] : {std::pair(128, 8), {512, 8}, {1024, 16}, {8192, 128}})
     EXPECT_EQ(slices_of(chunk_kib), slices) << chunk_kib;
   shape.shares = {};
