@@ -1,5 +1,6 @@
 #include "cuda/ipc.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -19,11 +20,13 @@ class SharedHere {
   using Allocation = std::shared_ptr<SharedMemory::Allocation>;
   void add(const CudaIpcHandle& handle, Allocation allocation) {
     const std::lock_guard lock(mutex_);
-    allocations_.insert_or_assign(handle, std::move(allocation));
+    allocations_.emplace(handle, std::move(allocation));
   }
-  void remove(const CudaIpcHandle& handle) {
+  void remove(const CudaIpcHandle& handle, const Allocation& allocation) {
     const std::lock_guard lock(mutex_);
-    allocations_.erase(handle);
+    const auto [first, last] = allocations_.equal_range(handle);
+    const auto found = std::find_if(first, last, [&](const auto& each) { return each.second == allocation; });
+    if (found != last) allocations_.erase(found);
   }
   // Null: another process shares it, or nobody.
   Allocation find(const CudaIpcHandle& handle) const {
@@ -34,7 +37,7 @@ class SharedHere {
 
  private:
   mutable std::mutex mutex_;
-  std::map<CudaIpcHandle, Allocation> allocations_;
+  std::multimap<CudaIpcHandle, Allocation> allocations_;
 };
 
 namespace {
@@ -74,7 +77,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::make(std::shared_ptr<const C
 }
 
 SharedMemory::~SharedMemory() {
-  perProcess<SharedHere>().remove(handle_);
+  perProcess<SharedHere>().remove(handle_, allocation_);
 }
 
 void SharedMemory::keep(std::shared_ptr<void> owner) {

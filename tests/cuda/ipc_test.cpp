@@ -61,6 +61,20 @@ TEST_F(CudaIpc, OpensMemoryOfThisProcessAtItsOwnAddressWhileItIsShared) {
   EXPECT_FALSE(OpenedMemory::open(other, handle, 4096).ok());
 }
 
+TEST_F(CudaIpc, SharesAnAllocationUntilThoseWhoShareItHaveAllEnded) {
+  const GpuVector<float> data(cuda_, 0, std::vector<float>(8192, 1));
+  const auto share = [&] { return SharedMemory::make(device_, bytesOf(data)).take(); };
+  for (const bool first_ends_first : {true, false}) {
+    auto first = share(), second = share();
+    const CudaIpcHandle handle = first->handle();
+    ASSERT_EQ(second->handle(), handle);
+    (first_ends_first ? first : second).reset();
+    EXPECT_TRUE(OpenedMemory::open(device_, handle, 4096).ok()) << first_ends_first;
+    (first_ends_first ? second : first).reset();
+    EXPECT_FALSE(OpenedMemory::open(device_, handle, 4096).ok()) << first_ends_first;
+  }
+}
+
 TEST_F(CudaIpc, KeepsMemoryForAsLongAsThisProcessHasItOpen) {
   const GpuVector<float> data(cuda_, 0, std::vector<float>(8192, 1));
   auto shared = SharedMemory::make(device_, bytesOf(data)).take();
