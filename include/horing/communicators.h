@@ -137,7 +137,7 @@ HORING_API horingResult_t horingCommRevoke(horingComm_t comm, int revokeFlags);
  * HORING_SUSPEND_MEM. GPU memory goes back to the driver once no communicator of the process uses any
  * (docs/semantics.md). Until horingCommResume only an end, horingCommGetAsyncError and horingCommMemoryBytes work;
  * other calls return horingInvalidUsage, and the death of a rank is noticed only then. Errors: as for horingCommSplit,
- * and horingInvalidUsage (suspended before, buffers are registered). */
+ * and horingInvalidUsage (suspended before; buffers, or windows in memory of the host, are registered). */
 HORING_API horingResult_t horingCommSuspend(horingComm_t comm, int flags);
 
 /* Makes comm of the same ranks again, as horingCommSuspend left it. Collective; waits at most HORING_INIT_TIMEOUT_MS

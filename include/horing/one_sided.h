@@ -17,8 +17,8 @@ extern "C" {
  *
  * A put is complete when localbuff may be reused; the data may still be on their way. The target takes the data while
  * its host carries out any operation of the communicator; kernels take none. Otherwise, data for which the connection
- * has no slots wait; after 0.2 s a thread of the target's library begins to take them, in portions. The deadline holds
- * for each put and each wait.
+ * has no slots wait; after 0.2 s a thread of the target's library begins to take them, in portions. Data for a window
+ * in memory of GPUs wait for nobody. The deadline holds for each put and each wait.
  *
  * Like messages with tags, one-sided operations progress concurrently with other operations of the communicator: only
  * streams order them. In a group, those of one communicator keep their order: puts and signals without a wait between
@@ -28,13 +28,16 @@ extern "C" {
  * Signals of one rank with different indices (sigIdx) are counted separately; there are config.numRmaSig of them, by
  * default one, of index 0. All ranks ask for the same number. Context and flags are 0, whatever numRmaCtx asks for.
  *
- * Buffers and windows are in host memory; on a cudaStream_t, localbuff may be in memory of the stream's GPU.
+ * Windows are in host memory, or in memory of GPUs that reach each other. A put into the latter needs a cudaStream_t,
+ * and data in memory of the stream's GPU or in pinned memory. Other buffers are in host memory; on a cudaStream_t,
+ * localbuff may be in memory of the stream's GPU.
  *
  * Errors: horingInvalidArgument (comm NULL, a peer outside 0 .. n-1, a buffer NULL with count > 0, an unknown type, not a window of comm, a put that
  * leaves the window, a sigIdx outside 0 .. numRmaSig-1, a context or flag that is not 0), horingInvalidUsage (a buffer on a GPU, except so; a stream
  * that records a graph; on a GPU that ranks of the process share, a wait on a stream that holds a call of another rank back which goes on, or a call that
  * such a wait holds back: on a default stream, or one made without cudaStreamNonBlocking), and as for collectives. A put that arrives after its window was
- * deregistered writes nothing, and ends the communicator: horingInvalidUsage on the target, horingRemoteError on the other ranks. */
+ * deregistered writes nothing, except perhaps into memory of a GPU, and ends the communicator: horingInvalidUsage on the target, horingRemoteError on the other
+ * ranks. */
 
 /* Memory of every rank of a communicator that the other ranks put into. */
 typedef struct horingWindow* horingWindow_t;
@@ -44,16 +47,19 @@ typedef struct horingWindow* horingWindow_t;
 
 /* Registers `size` bytes at buff, from 1 on, as this rank's part of a window. Collective: all ranks register their
  * windows in the same order. Sizes may differ. *win is NULL, on all ranks, if the buff of some rank is in memory of a
- * GPU, which other ranks cannot put into. winFlags are ignored. In a group *win is written by the group's end. buff
- * belongs to the caller and must stay until the window is deregistered or the communicator has ended. The first window
- * that is not NULL connects every rank with every other one. Errors: horingInvalidArgument (buff or win NULL, size 0),
- * horingInvalidUsage (65536 windows; ranks that register different windows), and as for collectives. */
+ * GPU, unless all are, each of a GPU that kernels of all ranks reach. winFlags are ignored. In a group *win is written
+ * by the group's end. buff belongs to the caller and must stay until the window is deregistered, on all ranks if it is
+ * in memory of a GPU, or the communicator has ended there. horingCommSuspend ends windows in memory of GPUs. The first
+ * window that is not NULL connects every rank with every other one. Errors: horingInvalidArgument (buff or win NULL,
+ * size 0), horingInvalidUsage (65536 windows; ranks that register different windows), and as for collectives. */
 HORING_API horingResult_t horingCommWindowRegister(horingComm_t comm, void* buff, size_t size,
                                                    horingWindow_t* win, int winFlags);
 
-/* Ends a window on this rank: buff is written no more. NULL does nothing. Not collective: a rank calls it when it has
- * waited for the signals of all puts into its part: not in the group of such a wait, which comes last there. Errors:
- * horingInvalidArgument (not a window of comm), horingInvalidUsage (a put into it is arriving; this sticks). */
+/* Ends a window on this rank: buff is written no more. Not collective: a rank calls it when it has waited for the signals of all puts into its
+ * part: not in the group of such a wait, which comes last there. In memory of GPUs, it, or the end of its group, waits at most a second for this
+ * rank's puts to be written, and then, unless comm has an error, for other processes to deregister it; what is left is logged, and ends in a later
+ * call. NULL, and a window that a suspension has ended, do nothing, also before horingCommResume. Errors: horingInvalidArgument (not a window of
+ * comm), horingInvalidUsage (a put into it is arriving; this sticks). */
 HORING_API horingResult_t horingCommWindowDeregister(horingComm_t comm, horingWindow_t win);
 
 /* Writes to *outUserPtr the buff of this rank. Any thread. Errors: horingInvalidArgument (outUserPtr NULL, not a window

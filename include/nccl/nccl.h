@@ -348,8 +348,8 @@ NCCL_TWINS(ncclResult_t, MemAlloc, void** ptr, size_t size);
 NCCL_TWINS(ncclResult_t, MemFree, void* ptr);
 NCCL_TWINS(ncclResult_t, CommRegister, const ncclComm_t comm, void* buff, size_t size, void** handle);
 NCCL_TWINS(ncclResult_t, CommDeregister, const ncclComm_t comm, void* handle);
-/* As horingCommWindowRegister. Memory of a GPU gives a NULL window, NCCL's answer where peers cannot map memory:
- * collectives on buff work without. */
+/* As horingCommWindowRegister. A NULL window, on all ranks, is NCCL's answer where peers cannot map memory: collectives
+ * on buff work without. */
 NCCL_TWINS(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
            int winFlags);
 /* A NULL window succeeds. */
@@ -413,8 +413,7 @@ NCCL_TWINS(ncclResult_t, Send, const void* sendbuff, size_t count, ncclDataType_
            ncclComm_t comm, cudaStream_t stream);
 NCCL_TWINS(ncclResult_t, Recv, void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
            ncclComm_t comm, cudaStream_t stream);
-/* From memory of the host into windows of the host, as horingPutSignal, horingSignal, horingWaitSignal. A NULL window is
- * ncclInvalidArgument. */
+/* As horingPutSignal, horingSignal, horingWaitSignal. A NULL window is ncclInvalidArgument. */
 NCCL_TWINS(ncclResult_t, PutSignal, const void* localbuff, size_t count, ncclDataType_t datatype, int peer,
            ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx, unsigned int flags,
            ncclComm_t comm, cudaStream_t stream);

@@ -90,6 +90,10 @@ Status placeOneSided(horingComm_t comm, Command& command, horingStream_t stream,
   if (!isOwnStream(stream)) {
     HORING_ASSIGN(device, gpuOfStream(driver, stream));
   }
+  if (command.put_at && !device)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "the window is in memory of GPUs, into which streams of CUDA put: expected a cudaStream_t");
   std::shared_ptr<const CudaDevice> gpu;
   if (device) {
     HORING_ASSIGN(gpu, comm->queue->open(driver, *device));
@@ -98,6 +102,12 @@ Status placeOneSided(horingComm_t comm, Command& command, horingStream_t stream,
     const std::byte* const input = transfer.bytes > 0 ? transfer.input() : nullptr;
     if (!input) continue;
     const MemoryPlace place = driver.placeOf(input);
+    if (command.put_at && place.kind == MemoryKind::kHost && !place.is_pinned)
+      return makeStatus(
+          Code::kInvalidUsage,
+          "localbuff %p is in memory of the host that is not pinned, and the window in memory of "
+          "GPUs: expected memory that GPU %d reads, or pinned memory",
+          static_cast<const void*>(input), *device);
     if (!gpu || (place.kind == MemoryKind::kDevice && place.device != *device))
       HORING_TRY(checkHostReaches("localbuff", input));
     if (gpu) HORING_TRY(gpu->checkContext(place.context, "localbuff", input));

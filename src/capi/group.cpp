@@ -6,10 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/thread_object.h"
 #include "capi/group_calls.h"
 #include "capi/on_threads.h"
 #include "capi/streams.h"
+#include "comm/gpu/bounce_buffers.h"
 #include "comm/tuning/estimate.h"
 #include "cuda/device.h"
 
@@ -31,10 +33,16 @@ struct Inits {
   std::vector<Init> in_turn;
 };
 
+struct WindowsOf {
+  horingComm_t comm;
+  uint64_t generation;  // of the handle
+};
+
 struct Group {
   int depth = 0;
   std::vector<Pending> commands;
   std::vector<Inits> inits;
+  std::vector<WindowsOf> to_close;
   Status refused;
 };
 
@@ -237,6 +245,19 @@ Status launchAll(std::vector<Pending> commands) {
   return one_sided.enqueueLate();
 }
 
+// Those of all communicators before this thread waits for other ranks, which may wait for that.
+void closeWindows(const std::vector<WindowsOf>& all) {
+  if (all.empty()) return;
+  const SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, kLastCopiesMs);
+  for (const bool awaits_others : {false, true})
+    for (const auto& [comm, generation] : all) {
+      HandleUse use(comm);
+      if (checkHandle(comm).ok() && comm->generation == generation)
+        comm->queue->closeUnusedWindows(deadline, awaits_others);
+    }
+}
+
 // Continues after a failure, since the other ranks make the other communicators.
 void initInTurn(Inits& inits) {
   HandleUse use(inits.parent);
@@ -348,6 +369,12 @@ void addInitToGroup(std::function<Status()> init, InitPlace place) {
   of_parent->in_turn.push_back({std::move(init), place.made});
 }
 
+void closeWindowsAfterGroup(horingComm_t comm) {
+  auto& all = openGroup().to_close;
+  if (std::ranges::none_of(all, [&](const WindowsOf& each) { return each.comm == comm; }))
+    all.push_back({comm, comm->generation});
+}
+
 void refuseGroup(const Status& why) {
   if (groupIsOpen() && openGroup().refused.ok()) openGroup().refused = why;
 }
@@ -382,6 +409,7 @@ horingResult_t horingGroupEnd(void) {
     const Status made = group.inits.empty() ? Status() : initAll(group.inits);
     if (!made.ok() && made.code() != Code::kInProgress) return made;
     Status launched = group.commands.empty() ? Status() : launchAll(std::move(group.commands));
+    closeWindows(group.to_close);
     return launched.ok() ? made : launched;
   });
 }

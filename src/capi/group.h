@@ -20,6 +20,8 @@ struct InitPlace {
 // Adds a call that makes a communicator. The calls of a group run concurrently, those with one parent sequentially. If one fails, the
 // others are aborted.
 void addInitToGroup(std::function<Status()> init, InitPlace place);
+// For a deregistered window: once the open group has run, its calling thread closes windows of the communicator.
+void closeWindowsAfterGroup(horingComm_t comm);
 // Records that a call of the open group was refused: horingGroupEnd returns the error, too, and launches nothing.
 void refuseGroup(const Status& why);
 

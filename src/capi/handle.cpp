@@ -183,6 +183,8 @@ Status suspendHandle(horingComm_t comm, Origin again) {
     HORING_TRY(checkAlive(comm));
     std::this_thread::yield();
   }
+  for (const void* const window : comm->communicator->windows().handles())
+    comm->suspended_windows.insert(window);
   comm->queue.reset();
   comm->communicator.reset();
   comm->again = std::move(again.options);
@@ -237,6 +239,7 @@ void giveBackHandle(horingComm_t comm) {
   comm->root.reset();
   comm->reduction_ops.clear();
   comm->registrations = 0;
+  comm->suspended_windows.clear();
   comm->last_error.clear();
   comm->ends_making.reset();
   comm->again.reset();

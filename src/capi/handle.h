@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/float_environment.h"
@@ -39,7 +40,10 @@ struct horingComm {
   std::unique_ptr<horing::CommandQueue> queue;  // of the communicator
   int listed_gpu = -1;                          // in horingCommInitAll's list; -1: in none
   horing::ReductionOps reduction_ops;
-  std::atomic<int> registrations{0};  // handles of horingCommRegister that are not NULL and not deregistered
+  // Handles of horingCommRegister, and windows in memory of the host, that are not NULL and not deregistered.
+  std::atomic<int> registrations{0};
+  std::set<const void*>
+      suspended_windows;  // in memory of GPUs, which a suspension has ended before they were deregistered
   std::mutex error_mutex;
   std::string last_error;  // under error_mutex
 };

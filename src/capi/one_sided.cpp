@@ -6,9 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "capi/calls.h"
 #include "capi/device_memory.h"
+#include "capi/group.h"
 #include "comm/calls/arguments.h"
+#include "comm/gpu/bounce_buffers.h"
 
 namespace horing {
 
@@ -17,6 +20,11 @@ namespace {
 Status checkZero(const char* name, unsigned int value) {
   if (value == 0) return {};
   return makeStatus(Code::kInvalidArgument, "%s is %u: expected 0", name, value);
+}
+
+void closeWindows(horingComm_t comm, int64_t wait_ms, bool awaits_others) {
+  const SteadyClock clock;
+  comm->queue->closeUnusedWindows(Deadline::after(clock, wait_ms), awaits_others);
 }
 
 Status checkSignal(horingComm_t comm, int index, int context, unsigned int flags) {
@@ -30,6 +38,29 @@ Status checkSignal(horingComm_t comm, int index, int context, unsigned int flags
   return checkZero("flags", flags);
 }
 
+struct WindowMemory {
+  std::byte* at = nullptr;                     // null: other ranks cannot put into it
+  std::shared_ptr<const CudaDevice> device{};  // null: it is in memory of the host
+};
+// Memory of a GPU that does not serve the communicator is no error, since the other ranks register theirs. Binds nothing.
+WindowMemory memoryForWindow(horingComm_t comm, void* buff) {
+  auto* const at = static_cast<std::byte*>(buff);
+  const CudaDriver* const driver = processDriver();
+  const MemoryPlace place = driver ? driver->placeOf(buff) : MemoryPlace{};
+  if (place.kind != MemoryKind::kDevice) return {at};
+  if (!comm->queue->mayOpenGpuWindows()) return {};
+  const auto open = [&]() -> Result<std::shared_ptr<const CudaDevice>> {
+    HORING_ASSIGN(std::shared_ptr<const CudaDevice> device, comm->queue->open(*driver, place.device));
+    HORING_TRY(device->checkContext(place.context, "buff", buff));
+    return device;
+  };
+  Result<std::shared_ptr<const CudaDevice>> device = open();
+  if (device.ok()) return {at, device.take()};
+  comm->communicator->membership().log().info("gpu", "no window in memory of GPUs: %s",
+                                              device.status().message().c_str());
+  return {};
+}
+
 Status registerWindow(horingComm_t comm, void* buff, size_t size, horingWindow_t* win) {
   HORING_TRY(checkHandle(comm));
   if (!buff || !win)
@@ -39,28 +70,43 @@ Status registerWindow(horingComm_t comm, void* buff, size_t size, horingWindow_t
     return makeStatus(Code::kInvalidArgument, "size is %zu: expected the bytes of buff", size);
   if (comm->communicator->windows().isFull())
     return makeStatus(Code::kInvalidUsage, "%zu windows are registered; that is the limit", kMaxWindows);
-  const CudaDriver* const driver = processDriver();
-  const bool is_on_gpu = driver && driver->placeOf(buff).kind == MemoryKind::kDevice;
-  auto* const memory = is_on_gpu ? nullptr : static_cast<std::byte*>(buff);
-  return launch(comm, Command(TaskCommand{[comm, memory, size, win]() -> Status {
-                  HORING_ASSIGN(void* const window, comm->communicator->windows().open(memory, size));
-                  if (window) ++comm->registrations;
-                  *win = static_cast<horingWindow_t>(window);
-                  return {};
-                }}),
-                nullptr);
+  const WindowMemory memory = memoryForWindow(comm, buff);
+  const Status launched =
+      launch(comm, Command(TaskCommand{[comm, memory, size, win]() -> Status {
+               HORING_ASSIGN(void* const window, comm->queue->openWindow(memory.at, size, memory.device));
+               if (window && !memory.device) ++comm->registrations;
+               *win = static_cast<horingWindow_t>(window);
+               return {};
+             }}),
+             nullptr);
+  if (memory.device) closeWindows(comm, 0, /*awaits_others=*/false);
+  return launched;
 }
 
+Result<bool> isOnGpus(horingComm_t comm, horingWindow_t win) {
+  HORING_ASSIGN(const std::shared_ptr<const Window> window, comm->communicator->windows().find(win));
+  return !window->on_gpus.begins.empty();
+}
+
+// Windows in memory of GPUs are closed here rather than by the queue's thread, for which streams wait; if they cannot be yet, in a later call.
 Status deregisterWindow(horingComm_t comm, horingWindow_t win) {
+  const auto has_ended = [&] { return !win || comm->suspended_windows.erase(win) > 0; };
+  HORING_TRY(checkAlive(comm));
+  if (isSuspended(comm) && has_ended()) return {};
   HORING_TRY(checkHandle(comm));
-  if (!win) return {};
-  HORING_TRY(comm->communicator->windows().find(win).status());
-  return launch(comm, Command(TaskCommand{[comm, win]() -> Status {
-                  HORING_TRY(comm->communicator->windows().close(win));
-                  --comm->registrations;
-                  return {};
-                }}),
-                nullptr);
+  if (has_ended()) return {};
+  HORING_ASSIGN(const bool on_gpus, isOnGpus(comm, win));
+  const Status launched = launch(comm, Command(TaskCommand{[comm, win, on_gpus]() -> Status {
+                                   HORING_TRY(comm->communicator->windows().close(win));
+                                   if (!on_gpus) --comm->registrations;
+                                   return {};
+                                 }}),
+                                 nullptr);
+  if (on_gpus && groupIsOpen())
+    closeWindowsAfterGroup(comm);
+  else if (on_gpus)
+    closeWindows(comm, kLastCopiesMs, /*awaits_others=*/true);
+  return launched;
 }
 
 // The part of the rank that the put goes to.
@@ -118,7 +164,12 @@ horingResult_t horingPutSignal(const void* localbuff, size_t count, horingDataTy
     HORING_ASSIGN(put.bytes, bytesOf(count, datatype));
     put.type = static_cast<DataType>(datatype);
     HORING_TRY(checkPlace(comm, put, peerWinOffset, *window));
-    return issue(comm, Command(ExchangeCommand{{put}}), stream);
+    Command command(ExchangeCommand{{put}});
+    if (!window->on_gpus.begins.empty()) {
+      command.put_at = window->on_gpus.begins[static_cast<size_t>(peer)] + peerWinOffset;
+      command.window = window;
+    }
+    return issue(comm, std::move(command), stream);
   });
 }
 

@@ -107,7 +107,7 @@ Result<std::unique_ptr<OpenedMemory>> OpenedMemory::open(std::shared_ptr<const C
 }
 
 OpenedMemory::~OpenedMemory() {
-  if (of_this_process_) return;
+  if (of_this_process_ || is_leaked_) return;
   const CudaDevice::Current current(*device_);
   device_->api().ipc_close(at_);
 }

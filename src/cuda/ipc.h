@@ -46,6 +46,9 @@ class OpenedMemory {
   OpenedMemory& operator=(const OpenedMemory&) = delete;
 
   std::byte* begin() const { return reinterpret_cast<std::byte*>(at_); }
+  bool isOfThisProcess() const { return of_this_process_ != nullptr; }
+  // For kernels and copies that may still run: the driver keeps it open until this process ends.
+  void leak() { is_leaked_ = true; }
 
  private:
   OpenedMemory(std::shared_ptr<const CudaDevice> device, CudaAddress at,
@@ -54,6 +57,7 @@ class OpenedMemory {
   const std::shared_ptr<const CudaDevice> device_;
   const CudaAddress at_;
   const std::shared_ptr<SharedMemory::Allocation> of_this_process_;  // null: of another process
+  bool is_leaked_ = false;
 };
 
 }  // namespace horing

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <span>
+#include <thread>
 #include <vector>
 
 #include "comm_ranks.h"
@@ -61,6 +64,36 @@ TEST_F(Windows3, EveryRankKnowsAllSizes) {
   EXPECT_EQ(window.value()->memory, memory_[0].data());
   EXPECT_TRUE(comm(0).windows().close(handle).ok());
   EXPECT_FALSE(comm(0).windows().find(handle).ok());
+}
+
+// Here that is a receive on rank 0, for which rank 1 keeps it waiting. Otherwise the window would stay open there.
+TEST_F(Windows3, TheLastStepWaitsForAnotherThreadThatIsInside) {
+  std::byte sent{}, received{};
+  std::thread inside;
+  onEveryRank(kWindowRanks, [&](int rank) {
+    const auto exchange = [this, rank](Transfer::Kind kind, int peer) {
+      const Transfer transfer{.kind = kind, .peer = peer, .bytes = 1};
+      const Status exchanged = comm(rank).messages().exchange(std::array{transfer});
+      EXPECT_TRUE(exchanged.ok()) << exchanged.toString();
+    };
+    const auto open_parts = [&](std::span<const uint64_t> bytes) -> Result<PartsOnGpus> {
+      EXPECT_EQ(std::vector<uint64_t>(bytes.begin(), bytes.end()), (std::vector<uint64_t>{8, 16, 24}));
+      if (rank == 0) {
+        inside = std::thread([exchange, &received] { exchange(Transfer::Receive{&received}, 1); });
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      } else if (rank == 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        exchange(Transfer::Send{&sent}, 0);
+      }
+      return PartsOnGpus{};
+    };
+    const Result<void*> opened =
+        comm(rank).windows().open(memory_[at(rank)].data(), memory_[at(rank)].size(), open_parts);
+    ASSERT_TRUE(opened.ok()) << opened.status().toString();
+    EXPECT_EQ(opened.value(), nullptr) << "no parts";
+  });
+  inside.join();
+  EXPECT_NE(open(), nullptr);
 }
 
 // Rank 1 has been left out of a registration.

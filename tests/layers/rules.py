@@ -24,7 +24,7 @@ LAYERS = {
     "comm": ["comm/messages", "comm/calls", "comm/membership", "comm/progress", "comm/guard", "comm/reach", "comm/links",
              "control", "selection", "sim", "transport", "schedule", "base"],
     "comm/tuning": ["comm", "comm/calls", "selection", "engine", "sim", "schedule", "base"],
-    "comm/gpu": ["comm", "comm/calls", "comm/membership", "comm/progress", "comm/reach", "comm/links",
+    "comm/gpu": ["comm", "comm/messages", "comm/calls", "comm/membership", "comm/progress", "comm/reach", "comm/links",
                  "control", "selection", "engine", "transport", "schedule", "topology", "cuda", "base"],
     "comm/queue": ["comm/gpu", "comm", "comm/calls", "cuda", "base"],
     "capi": ["comm/queue", "comm/gpu", "comm/tuning", "comm", "comm/calls", "launch", "control", "cuda", "base"],

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "clients.h"
+#include "emulated_kernels.h"
 #include "fake_cuda/fake_gpu.h"
 #include "nccl_device.h"
 
@@ -59,7 +60,7 @@ TEST(NcclGpu, MemoryIsTheCurrentGpusOnceThereIsADriver) {
   cuda.fail(nullptr, 0);
 }
 
-TEST(NcclGpu, WindowsAreInMemoryOfTheHost) {
+TEST(NcclGpu, WindowsAreInMemoryOfTheHostWhereGpusDoNotReachEachOther) {
   const FakeCuda cuda;
   ASSERT_TRUE(cuda.loaded());
   const std::vector<ncclComm_t> comms = meet(2);
@@ -97,6 +98,43 @@ TEST(NcclGpu, WindowsAreInMemoryOfTheHost) {
     EXPECT_NCCL(ncclCommWindowDeregister(comm, window));
   });
   destroyAll(comms);
+}
+
+// With kernels, which each GPU has here.
+TEST(NcclGpu, WindowsAreInMemoryOfGpusThatReachEachOther) {
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  cuda.setKernels(&horing::test::emulatedKernels());
+  std::vector<ncclComm_t> comms(2);
+  ASSERT_NCCL(ncclCommInitAll(comms.data(), 2, nullptr));
+  onEveryRank(2, [&](int rank) {
+    const ncclComm_t comm = comms[static_cast<size_t>(rank)];
+    const CurrentGpu current(cuda, rank);
+    void* memory = nullptr;
+    ASSERT_NCCL(ncclMemAlloc(&memory, 4096));
+    auto* const part = static_cast<float*>(memory);
+    ncclWindow_t window = nullptr;
+    EXPECT_NCCL(ncclCommWindowRegister(comm, part, 4096, &window, NCCL_WIN_COLL_SYMMETRIC));
+    ASSERT_NE(window, nullptr);
+    void* own = nullptr;
+    EXPECT_NCCL(ncclWinGetUserPtr(comm, window, &own));
+    EXPECT_EQ(own, memory);
+    // From the window itself, as NCCL wants it.
+    const GpuVector<float> sent(cuda, rank, std::vector<float>(8, static_cast<float>(rank)));
+    ncclWaitSignalDesc_t wait = {2, 1 - rank, 0, 0};
+    EXPECT_NCCL(ncclPutSignal(sent.data(), 8, ncclFloat, rank, window, 64, 0, 0, 0, comm, nullptr));
+    for (const size_t at : {size_t{0}, size_t{32}})
+      EXPECT_NCCL(ncclPutSignal(part + 16, 8, ncclFloat, 1 - rank, window, at, 0, 0, 0, comm, nullptr));
+    EXPECT_NCCL(ncclWaitSignal(1, &wait, comm, nullptr));
+    GpuStream::ofDefault(cuda).synchronize();
+    std::vector<float> arrived(16);
+    std::memcpy(arrived.data(), cuda.dataAt(part), 64);
+    EXPECT_EQ(arrived, std::vector<float>(16, static_cast<float>(1 - rank)));
+    EXPECT_NCCL(ncclCommWindowDeregister(comm, window));
+    EXPECT_NCCL(ncclMemFree(memory));
+  });
+  destroyAll(comms);
+  cuda.setKernels(nullptr);
 }
 
 // As with NCCL: on memory of a GPU NULL is the default stream of CUDA.

@@ -14,6 +14,7 @@
 namespace horing {
 
 class StreamUse;
+struct Window;
 
 // How much of a command GPU kernels have taken over. kUnasked: not decided yet.
 enum class Taken : uint8_t { kUnasked, kNothing, kSome, kAll };
@@ -61,6 +62,9 @@ struct Command {
   Taken taken = Taken::kUnasked;      // the host engine runs the rest
   // Of CommandQueue::enterStream(); null: none, or over.
   std::shared_ptr<const StreamUse> stream_use{};
+  // Of a put into a window in memory of GPUs: where this rank's GPU writes. Null: the peer writes.
+  std::byte* put_at = nullptr;
+  std::shared_ptr<const Window> window{};  // then
 
   Command() = default;
   explicit Command(Work its_work) : work(std::move(its_work)) {}

@@ -97,6 +97,19 @@ Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
                        waitLimit(timeout_ms));
 }
 
+Result<bool> KernelCalls::reachAll(const std::shared_ptr<const CudaDevice>& device) {
+  const std::span<const HostIdentity> ranks = membership_.placement().identities();
+  const auto is_here = [node = ranks.front().nodeLabel()](const HostIdentity& rank) {
+    return rank.nodeLabel() == node;
+  };
+  if (!std::ranges::all_of(ranks, is_here)) return false;
+  const bool was_bound = device_ != nullptr;
+  if (!was_bound) bind(device);
+  HORING_ASSIGN(const bool serves, teamServes());
+  if (!serves && !was_bound) device_ = nullptr;
+  return serves && team_->reachesAll();
+}
+
 std::vector<Call> KernelCalls::plannedCalls(const Command& command) const {
   if (command.isExchange() || command.isTask() || isOfMessages(command)) return {};
   return evenParts(command, membership_.rank(), membership_.ranks());

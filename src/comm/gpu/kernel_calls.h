@@ -18,6 +18,9 @@ class KernelCalls {
  public:
   KernelCalls(Communicator& communicator, std::shared_ptr<GpuTeam> team)
       : communicator_(communicator), team_(std::move(team)), watch_(communicator, *team_) {}
+  // Collective: whether kernels serve all ranks, with this GPU here, and each rank's GPU reaches the memory of all others. Where they do not
+  // serve, nothing is bound. Errors: the control plane's; the driver's.
+  Result<bool> reachAll(const std::shared_ptr<const CudaDevice>& device);
   // Null: hosts serve all operations on the communicator's GPUs.
   static std::unique_ptr<KernelCalls> of(Communicator& communicator);
   // If of() gave null and there are operations on GPUs: one rank logs the reason, unless the user chose it.

@@ -3,12 +3,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/no_memory.h"
+#include "comm/gpu/bounce_buffers.h"
 
 namespace horing {
 
 OneSidedCalls::~OneSidedCalls() {
-  if (!marks_.settle()) abandon();
+  if (!marks_.settle()) {
+    abandon();
+    return;
+  }
+  // Without memory their destructors close them.
+  [[maybe_unused]] const Status closed = withoutExceptions([&]() -> Status {
+    windows_.closeAll();
+    const SteadyClock clock;
+    [[maybe_unused]] const bool in_time = awaitOthers(Deadline::after(clock, kLastCopiesMs));
+    return {};
+  });
 }
 
 void OneSidedCalls::abandon() {
@@ -17,6 +29,34 @@ void OneSidedCalls::abandon() {
     for (Buffer& buffer : buffers.both)
       if (buffer.memory) buffer.memory->leak();
   buffers_.clear();
+  windows_.leak();
+}
+
+// After an error a rank may never close what it has open, as it may have died.
+bool OneSidedCalls::awaitOthers(const Deadline& deadline) {
+  return windows_.awaitOthers(deadline, [&] { return !communicator_.asyncError().ok(); });
+}
+
+void OneSidedCalls::warnOfLeft(const char* what) const {
+  communicator_.membership().log().warn(
+      "gpu",
+      "a window in memory of GPUs was deregistered, and %s: free its memory when all ranks have "
+      "deregistered it and their streams are past their puts",
+      what);
+}
+
+void OneSidedCalls::closeUnusedWindows(const Deadline& deadline, bool awaits_others) {
+  if (!windows_.hasUnused() && !(awaits_others && windows_.hasUnawaited())) return;
+  windows_.tellUnused();
+  const bool may_close = marks_.awaitPast(deadline);
+  if (may_close) windows_.closeUnused();
+  if (!awaits_others) return;
+  if (!may_close)
+    warnOfLeft(
+        "streams of this rank are not known to be past their puts, signals and waits, so the parts of the "
+        "others stay open");
+  else if (!awaitOthers(deadline))
+    warnOfLeft("after a second other processes still have this rank's part open");
 }
 
 Status OneSidedCalls::check(CudaStream stream) const {
@@ -40,7 +80,7 @@ Result<StreamMark> OneSidedCalls::enqueue(const Command& command, CudaStream str
   Result<StreamMark> last = Status(noMemory());
   const Status enqueued = withoutExceptions([&]() -> Status {
     HORING_TRY(comeBehind(behind, stream));
-    last = enqueueAll(command.transfers(), stream, add);
+    last = enqueueAll(command, stream, add);
     return last.status();
   });
   if (enqueued.ok()) return last;
@@ -48,9 +88,24 @@ Result<StreamMark> OneSidedCalls::enqueue(const Command& command, CudaStream str
   return enqueued;
 }
 
-Result<StreamMark> OneSidedCalls::enqueueAll(std::span<const Transfer> transfers, CudaStream stream,
-                                             const Add& add) {
-  if (transfers.front().on_gpu) return enqueueParts(transfers.front(), stream, add);
+Result<StreamMark> OneSidedCalls::enqueueAll(const Command& command, CudaStream stream, const Add& add) {
+  const std::span<const Transfer> transfers = command.transfers();
+  const Transfer& first = transfers.front();
+  if (!command.put_at)
+    return first.on_gpu ? enqueueParts(first, stream, add) : enqueueTogether(transfers, stream, add);
+  const auto& put = std::get<Transfer::Put>(first.kind);
+  const CudaApi& api = device_->api();
+  if (first.bytes > 0 && GpuWindows::isOpen(command.window->on_gpus, first.peer))
+    HORING_TRY(api.check(api.copy(cudaAddress(command.put_at), cudaAddress(put.input), first.bytes, stream),
+                         "copying into the window of another rank"));
+  // The target has nothing to write. It still looks whether the window is open.
+  const Transfer written{.kind = Transfer::Put{.target = {put.target.window, 0}, .signal = put.signal},
+                         .peer = first.peer};
+  return enqueueTogether({&written, 1}, stream, add);
+}
+
+Result<StreamMark> OneSidedCalls::enqueueTogether(std::span<const Transfer> transfers, CudaStream stream,
+                                                  const Add& add) {
   HORING_ASSIGN(const StreamMark mark,
                 enqueuePart(Command(ExchangeCommand{{transfers.begin(), transfers.end()}}), stream, add));
   HORING_TRY(marks_.awaitEnd(mark, stream));

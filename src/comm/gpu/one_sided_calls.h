@@ -4,7 +4,8 @@
 //
 // Data in memory that only a GPU can access are copied on the stream into pinned memory, in two buffers that the puts of one stream use in
 // turn, and which the first of them pins. A put that is larger than one becomes a put of each part; the last one signals. No stream waits for
-// the buffers of another: that one may wait for a rank that waits for this one.
+// the buffers of another: that one may wait for a rank that waits for this one. Data for a window in memory of a GPU are copied there on the
+// stream, and the host only signals.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -17,6 +18,7 @@
 
 #include "comm/calls/command.h"
 #include "comm/communicator.h"
+#include "comm/gpu/gpu_windows.h"
 #include "comm/gpu/staging_memory.h"
 #include "comm/gpu/stream_marks.h"
 
@@ -38,7 +40,8 @@ class OneSidedCalls {
   // The communicator must outlive it.
   OneSidedCalls(std::shared_ptr<const CudaDevice> device, Communicator& communicator)
       : communicator_(communicator), device_(std::move(device)), marks_(device_) {}
-  // Lets waiting streams go on, and waits a second for them to be done with the pinned memory, which otherwise is never freed.
+  // Lets waiting streams go on, and waits a second for them to be done with the pinned memory and with the parts of windows, which otherwise
+  // are never freed, nor closed.
   ~OneSidedCalls();
   OneSidedCalls(const OneSidedCalls&) = delete;
   OneSidedCalls& operator=(const OneSidedCalls&) = delete;
@@ -58,11 +61,17 @@ class OneSidedCalls {
   void end(const StreamMark& mark) noexcept { marks_.end(mark); }
   // Lets all streams go on. Any thread.
   void endAll() const noexcept { marks_.endAll(); }
+  // The windows into which it copies.
+  GpuWindows& windows() { return windows_; }
+  // Closes windows that nobody uses any more, once no copy is under way and no stream waits: the driver may wait for streams. Waits for that
+  // until the deadline; `awaits_others`: also for other processes to close this rank's parts, unless the communicator has an error, and logs
+  // what is left. On the thread of enqueue(), without locks.
+  void closeUnusedWindows(const Deadline& deadline, bool awaits_others);
   // Pinned memory. Any thread.
   uint64_t memoryBytes() const {
     return marks_.memoryBytes() + buffer_bytes_.load(std::memory_order_relaxed);
   }
-  // Never frees the pinned memory: a GPU may still use it, or, in a forked child, there is none.
+  // Never frees the pinned memory, nor closes windows: a GPU may still use them, or, in a forked child, there is none.
   void abandon();
 
  private:
@@ -76,11 +85,14 @@ class OneSidedCalls {
     std::array<Buffer, 2> both{};
     size_t next = 0;
   };
-  Result<StreamMark> enqueueAll(std::span<const Transfer> transfers, CudaStream stream, const Add& add);
+  Result<StreamMark> enqueueAll(const Command& command, CudaStream stream, const Add& add);
+  Result<StreamMark> enqueueTogether(std::span<const Transfer> transfers, CudaStream stream, const Add& add);
   Result<StreamMark> enqueuePart(Command part, CudaStream stream, const Add& add);
   Result<StreamMark> enqueueParts(const Transfer& put, CudaStream stream, const Add& add);
   Result<StreamMark> enqueueCopied(const Transfer& part, CudaStream stream, const Add& add);
   Status comeBehind(const std::optional<StreamMark>& mark, CudaStream stream);
+  bool awaitOthers(const Deadline& deadline);
+  void warnOfLeft(const char* what) const;
   Buffers& buffersFor(CudaStream stream);
 
   Communicator& communicator_;
@@ -88,6 +100,7 @@ class OneSidedCalls {
   std::list<Buffers> buffers_;
   std::atomic<uint64_t> buffer_bytes_{0};
   StreamMarks marks_;
+  GpuWindows windows_;
 };
 
 }  // namespace horing

@@ -62,13 +62,28 @@ Status StreamMarks::add(size_t bytes) {
   return {};
 }
 
+// The stream of a mark that has ended may still have to come to it, or to find that it has.
+bool StreamMarks::isPast(const StreamMark& ended) {
+  return hasReached(ended.words_->arrived, ended.number_) &&
+         hasReached(ended.words_->left, ended.words_->awaited);
+}
+
+bool StreamMarks::areAllPast() const {
+  const std::lock_guard lock(mutex_);
+  return free_.size() == memory_bytes_ / sizeof(StreamMark::Words) && std::ranges::all_of(free_, isPast);
+}
+
+bool StreamMarks::awaitPast(const Deadline& deadline) const {
+  while (!is_distrusted_) {
+    if (areAllPast()) return true;
+    if (deadline.passed()) return false;
+    std::this_thread::sleep_for(kGpuNap);
+  }
+  return false;
+}
+
 Result<StreamMark> StreamMarks::take() {
   const std::lock_guard lock(mutex_);
-  // The stream of a mark that has ended may still have to come to it, or to find that it has.
-  const auto isPast = [](const StreamMark& each) {
-    return hasReached(each.words_->arrived, each.number_) &&
-           hasReached(each.words_->left, each.words_->awaited);
-  };
   auto found = std::find_if(free_.begin(), free_.end(), isPast);
   if (found == free_.end()) {
     HORING_TRY(add(kPageBytes));

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "cuda/device.h"
 
 namespace horing {
@@ -53,6 +54,9 @@ class StreamMarks {
 
   // Lets all streams go on, and waits a second for them to be past their marks. False: they may still come there, or nobody knows.
   bool settle() const;
+  // Waits until the deadline for all streams to be past their marks, with no mark left that end() must follow. False: some are not, or nobody
+  // knows. Afterwards no copy before a mark is under way, and no stream waits for one, until the next take().
+  bool awaitPast(const Deadline& deadline) const;
   // After an error, the driver's or another: a stream may wait for a mark, and never tell that it is past it.
   void distrust() { is_distrusted_ = true; }
   // Pinned memory.
@@ -64,6 +68,8 @@ class StreamMarks {
   static constexpr size_t kPageBytes = 4096;
   static constexpr size_t kReservedBytes = 15 * kPageBytes;  // 3840 marks
   Status add(size_t bytes);
+  static bool isPast(const StreamMark& ended);
+  bool areAllPast() const;
   template <typename Visit>
   void forAll(const Visit& visit) const;
 

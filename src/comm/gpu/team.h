@@ -78,6 +78,8 @@ class GpuTeam {
 
   // Whether the ranks met by an ID.
   bool isRemote() const { return remote_ != nullptr; }
+  // Once kernels serve: whether each rank's GPU reaches the memory of all others.
+  bool reachesAll() const { return !remote_ || remote_->areAllNeighbors(); }
   // This rank's sends and receives by kernels. Null: kernels serve no messages of this rank, or serves() has not returned true yet. So
   // ranks that made the same calls before get the same answer.
   Result<const cuda::BoundExchange*> exchange(int rank);
@@ -87,8 +89,7 @@ class GpuTeam {
     return carriesAllMessages(is_recorded) || remote_->isNeighbor(peer);
   }
   bool carriesAllMessages(bool is_recorded) const {
-    return !remote_ || remote_->areAllNeighbors() ||
-           (bridged_exchange_parts_ > 0 && (is_recorded || !remote_->areSomeByRdma()));
+    return reachesAll() || (bridged_exchange_parts_ > 0 && (is_recorded || !remote_->areSomeByRdma()));
   }
   // Call before the messages: makes queues to unreachable ranks. Local errors: the driver's; no room in GPU memory.
   Status connectMessages(int rank, std::span<const Transfer> transfers);

@@ -14,11 +14,19 @@
 
 namespace horing {
 
+// Where the GPU of this rank writes into a window in memory of GPUs. A value.
+struct PartsOnGpus {
+  std::vector<std::byte*>
+      begins{};  // by rank; empty: the window is not there, or some rank does not reach all parts
+  std::shared_ptr<const void> keeper{};  // while it is used, they stay; GpuWindows closes them
+};
+
 // A value.
 struct Window {
   uint64_t number = 0;  // the same on every rank, from 1
   std::byte* memory = nullptr;
   std::vector<uint64_t> bytes{};  // by rank; 0: ranks cannot put into this one's memory
+  PartsOnGpus on_gpus{};
   // Whether ranks can put into the memory of every rank.
   bool isWhole() const { return std::ranges::find(bytes, 0) == bytes.end(); }
 };
@@ -42,7 +50,7 @@ class WindowHandles {
     if (found != live_.end()) return found->second;
     return makeStatus(Code::kInvalidArgument,
                       "%p is not a window of this communicator: expected what horingCommWindowRegister gave, "
-                      "before horingCommWindowDeregister",
+                      "before horingCommWindowDeregister, or horingCommSuspend",
                       handle);
   }
   // Returns the removed window.
@@ -51,6 +59,13 @@ class WindowHandles {
     const std::lock_guard lock(mutex_);
     live_.erase(reinterpret_cast<uintptr_t>(handle));
     return found;
+  }
+  std::vector<const void*> all() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<const void*> handles;
+    for (const auto& [handle, window] : live_)
+      handles.push_back(reinterpret_cast<const void*>(static_cast<uintptr_t>(handle)));
+    return handles;
   }
   bool isFull() const {
     const std::lock_guard lock(mutex_);

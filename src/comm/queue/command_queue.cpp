@@ -11,6 +11,7 @@
 #include "base/overloaded.h"
 #include "base/pause.h"
 #include "comm/gpu/default_streams.h"
+#include "comm/gpu/gpu_windows.h"
 #include "comm/queue/calls_beside.h"
 
 namespace horing {
@@ -23,6 +24,10 @@ constexpr std::chrono::milliseconds kTurnNap{1};
 
 bool CommandQueue::isOwnThread() const {
   return served_queue == this;
+}
+
+bool CommandQueue::isOnQueueThread() {
+  return served_queue != nullptr;
 }
 
 CommandQueue::CommandQueue(Communicator& communicator)
@@ -365,6 +370,20 @@ Status CommandQueue::awaitGpuOperationsOfThread() {
         membership_.rank(), static_cast<long long>(communicator_.timeoutMs()));
   if (none_left()) return {};
   return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", membership_.rank());
+}
+
+Result<void*> CommandQueue::openWindow(std::byte* memory, size_t bytes,
+                                       const std::shared_ptr<const CudaDevice>& device) {
+  RegisteredWindows& windows = communicator_.windows();
+  if (!device) return windows.open(memory, bytes);
+  return windows.open(memory, bytes, [&](std::span<const uint64_t> sizes) -> Result<PartsOnGpus> {
+    HORING_ASSIGN(const bool reach_all, kernels_->reachAll(device));
+    if (!reach_all) return PartsOnGpus{};
+    return openPartsOnGpus(communicator_, {device, memory, sizes}, [&]() -> Result<GpuWindows*> {
+      HORING_TRY(bind(device));
+      return &staged_->oneSided().windows();
+    });
+  });
 }
 
 void CommandQueue::drain() {

@@ -90,6 +90,15 @@ class CommandQueue {
   std::optional<int> gpuOfKernels() const { return kernels_ ? gpu() : std::nullopt; }
   // Marks the transfers of a command on GPU memory that can move without staging in host memory.
   void moveInPlace(Command& command) const;
+  // Whether the ranks may put into windows in memory of their GPUs.
+  bool mayOpenGpuWindows() const { return kernels_ != nullptr; }
+  // A window, as RegisteredWindows::open(). Collective, as a task of the queue. `device`: the memory is on it, and the queue is bound to it
+  // if all ranks share theirs, its kernels as soon as they serve the communicator; null: of the host.
+  Result<void*> openWindow(std::byte* memory, size_t bytes, const std::shared_ptr<const CudaDevice>& device);
+  // See OneSidedCalls::closeUnusedWindows(). Does nothing on a queue's thread, for which streams wait.
+  void closeUnusedWindows(const Deadline& deadline, bool awaits_others) {
+    if (staged_ && !isOnQueueThread()) staged_->oneSided().closeUnusedWindows(deadline, awaits_others);
+  }
   // Waits until all submitted commands are done.
   void drain();
   // Not while a command runs.
@@ -130,6 +139,7 @@ class CommandQueue {
   bool await(std::unique_lock<std::mutex>& lock, Condition condition);
   Status awaitGpuOperationsOfThread();
   bool isOwnThread() const;
+  static bool isOnQueueThread();
   void serve();
   void serveOther(Entries::iterator entry);
   void awaitTurnOf(const Entry& entry, std::unique_lock<std::mutex>& lock);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "base/clock.h"
 #include "cuda/driver.h"
 #include "fake_cuda/fake_gpu.h"
 
@@ -57,6 +58,31 @@ TEST_F(StreamMarksTest, AreNotReusedBeforeTheirStreamIsPastThem) {
   }
   EXPECT_EQ(marks.memoryBytes(), bytes) << "marks are reused";
   EXPECT_TRUE(marks.settle());
+}
+
+// Neither one that its stream has not come to, nor one for whose end a stream may wait.
+TEST_F(StreamMarksTest, TellWhetherStreamsArePastAllOfThem) {
+  const test::GpuStream late(cuda_, 0);
+  std::atomic<bool> gate{false};
+  const CudaDevice::Current current(*gpu_);
+  StreamMarks marks(gpu_);
+  const SteadyClock clock;
+  const auto are_past = [&](int64_t wait_ms) { return marks.awaitPast(Deadline::after(clock, wait_ms)); };
+  EXPECT_TRUE(are_past(0));
+  late.waitFor(gate);
+  const StreamMark mark = marks.take().take();
+  EXPECT_FALSE(are_past(0));
+  ASSERT_TRUE(marks.tell(mark, late.get()).ok());
+  ASSERT_TRUE(marks.awaitEnd(mark, late.get()).ok());
+  EXPECT_FALSE(are_past(0));
+  marks.end(mark);
+  EXPECT_FALSE(are_past(20)) << "the stream has not come there";
+  gate = true;
+  EXPECT_TRUE(are_past(10'000));
+  marks.distrust();
+  EXPECT_FALSE(are_past(10'000));
+  late.synchronize();
+  marks.abandon();
 }
 
 }  // namespace

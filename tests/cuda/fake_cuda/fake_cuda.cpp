@@ -53,8 +53,7 @@ struct Driver {
   }
   std::mutex mutex;
   Context contexts[kDevices] = {{0}, {1}, {2}, {3}};
-  // Which programs make themselves.
-  Context others[kDevices] = {{0}, {1}, {2}, {3}};
+  Context others[kDevices] = {{0}, {1}, {2}, {3}};  // which programs make themselves
   Context green[kDevices] = {{0, &contexts[0]}, {1, &contexts[1]}, {2, &contexts[2]}, {3, &contexts[3]}};
   std::unique_ptr<Stream> default_streams[kDevices];
   std::map<std::pair<int, int>, std::unique_ptr<Stream>> thread_streams;  // by thread and device
@@ -590,6 +589,7 @@ FAKE int cuIpcOpenMemHandle_v2(unsigned long long* at, IpcHandle handle, unsigne
   return kSuccess;
 }
 FAKE int cuIpcCloseMemHandle(unsigned long long at) {
+  if (const int result = wantedWithContext("cuIpcCloseMemHandle")) return result;
   return cuMemFree_v2(at);
 }
 FAKE int cuMemGetAddressRange_v2(unsigned long long* begin, size_t* bytes, unsigned long long at) {
