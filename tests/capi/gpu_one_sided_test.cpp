@@ -432,6 +432,42 @@ class GpuOneSidedTrouble : public GpuKernelTrouble {
   const std::vector<int32_t> data_ = std::vector<int32_t>(1000, 5);
 };
 
+// What docs/semantics.md says of ranks without a window.
+class GpuFirstSignals : public GpuKernelTrouble {
+ protected:
+  void meet() override { comms_ = makeCommunicators(2, Meeting::kInitRank); }
+};
+
+TEST_F(GpuFirstSignals, AreCompleteOnceTheirTargetMakesAOneSidedCall) {
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  EXPECT_HORING(signal(1, comm(0), stream));
+  onEveryRank(2, [&](int rank) { ::meet(comm(rank)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(stream.idle());
+  EXPECT_HORING(await(0, 1, comm(1), other.get()));
+  stream.synchronize();
+  other.synchronize();
+}
+
+TEST_F(GpuFirstSignals, AreNamedAtTheDeadlineIfTheirTargetMakesNone) {
+  begin();
+  const GpuStream stream(cuda_, 0);
+  ASSERT_HORING(horingCommSetTimeout(comm(0), 300));
+  EXPECT_HORING(signal(1, comm(0), stream));
+  stream.synchronize();
+  EXPECT_EQ(asyncError(0), horingTimeout);
+  EXPECT_TRUE(refuses(horingSignal(1, 0, 0, 0, comm(0), nullptr), horingTimeout, "rank 1"));
+  EXPECT_EQ(heardError(1), horingTimeout);
+}
+
+TEST_F(GpuOneSidedTrouble, IsNoneForASignalToARankThatIsElsewhere) {
+  const GpuStream stream(cuda_, 0);
+  EXPECT_HORING(signal(1, comm(0), stream));
+  stream.synchronize();
+  EXPECT_EQ(asyncError(0), horingSuccess);
+}
+
 TEST_F(GpuOneSidedTrouble, OfAWaitWithoutASignalIsNamedAtTheDeadlineAndFreesTheStream) {
   const GpuStream stream(cuda_, 0);
   ASSERT_HORING(horingCommSetTimeout(comm(0), 300));
