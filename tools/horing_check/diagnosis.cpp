@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,6 +24,8 @@ constexpr int kSamplesOfNode = 12, kSamplesOfPath = 4;
 constexpr double kPathByAccident = 0.001;
 // A sample that is slower by a fifth may have shared a link.
 constexpr double kSlowSample = 0.22;
+// Of the pairs of a round that pauses.
+constexpr double kSlowRound = 0.9;
 // So many samples across an uplink that are not slow show that it is slow only while several pairs cross it.
 constexpr int kWellSamples = 4;
 // An uplink is slow in one direction if while one node sends there are more slow samples in that direction, by this factor.
@@ -77,7 +80,7 @@ struct Path {
 struct Side {
   std::vector<const Path*> paths;  // to nodes that are fast enough to judge it
   double cost = 0;
-  double fast = 0;  // with the better quarter of its partners
+  double fast = 0;  // with the second of its partners, or in its group
   int samples = 0;
   bool slow = false;
 };
@@ -97,8 +100,8 @@ class Model {
     samples_ = static_cast<double>(costs.size());
     std::sort(costs.begin(), costs.end());
     costs_.reserve(costs.size());  // paths refer to them
+    const bool differ = quantity == Quantity::kRate && !figures.shares.empty();
     const auto spare = [&](int node, int from, int to) {
-      const bool differ = quantity == Quantity::kRate && !figures.shares.empty();
       return differ ? std::log(figures.shares[at(node)] / figures.shareOf(from, to)) : 0;
     };
     for (const auto& [from, to, cost] : costs) {
@@ -114,22 +117,38 @@ class Model {
       sends_[at(path.from)].paths.push_back(&path);
       receives_[at(path.to)].paths.push_back(&path);
     }
-    for (size_t node = 0; node < sends_.size(); ++node) {
+    for (size_t node = 0; differ && node < sends_.size(); ++node) {
       keepJudges(sends_[node], &Path::sender_spare);
       keepJudges(receives_[node], &Path::receiver_spare);
     }
+    for (std::vector<Side>* all : {&sends_, &receives_})
+      for (Side& side : *all) {
+        for (const Path* path : side.paths) side.samples += static_cast<int>(path->costs.size());
+        side.fast = fastOf(side);
+      }
     if (quantity == Quantity::kRate) markSlowHalf();
     for (int i = 0; i < kRefinements; ++i) refine();
   }
 
-  // The logarithm by which a rate is lower than the cluster's.
-  double lackOfCluster(const Sample& sample) const { return lackOf(sample, base_); }
-  // Than both nodes reach with the better quarter of their partners, which is low only if the nodes are slow.
-  double lackOfPair(const Sample& sample) const {
-    const auto path = std::ranges::lower_bound(paths_, std::pair(sample.from, sample.to), {}, endsOf);
-    if (path == paths_.end() || endsOf(*path) != std::pair(sample.from, sample.to)) return 0;
-    return lackOf(sample, std::max(sends_[at(sample.from)].fast - path->sender_spare,
-                                   receives_[at(sample.to)].fast - path->receiver_spare));
+  // Of these nodes each reaches what it can with the best of its group, if not with others. A node is in one group at most.
+  void knowGroups(const std::vector<std::vector<int>>& groups) {
+    std::vector<int> group_of(sends_.size(), -1);
+    for (size_t group = 0; group < groups.size(); ++group)
+      for (const int node : groups[group]) group_of[at(node)] = static_cast<int>(group);
+    for (const Path& path : paths_) {
+      if (group_of[at(path.from)] < 0 || group_of[at(path.from)] != group_of[at(path.to)]) continue;
+      double &sent = sends_[at(path.from)].fast, &received = receives_[at(path.to)].fast;
+      sent = std::min(sent, path.middle + path.sender_spare);
+      received = std::min(received, path.middle + path.receiver_spare);
+    }
+  }
+
+  // By sample, the logarithm by which its rate is lower than what both nodes reach with the second of their partners, or in their group. That is
+  // low only if the nodes are slow: with the best alone it may be chance.
+  std::vector<double> lacksOf(const Figures& figures) const {
+    std::vector<double> lacks;
+    for (const Sample& sample : figures.samples) lacks.push_back(lackOf(sample));
+    return lacks;
   }
 
   bool empty() const { return paths_.empty(); }
@@ -160,16 +179,14 @@ class Model {
   }
 
   // Nodes that are slow with others and not among themselves. For rates that are the same in both directions.
-  std::vector<SharedLink> groups() const {
+  std::vector<std::vector<int>> groups() const {
     std::set<int> rest;
     for (const int node : slowNodes())
       if (sends_[at(node)].cost - base_ > kSlowSample) rest.insert(node);
-    std::vector<SharedLink> groups;
+    std::vector<std::vector<int>> groups;
     while (!rest.empty()) {
       const std::vector<int> group = takeGroup(rest);
-      if (group.size() < 2) continue;
-      const bool confirmed = std::ranges::all_of(group, [&](int node) { return isBlamed(sends_[at(node)]); });
-      groups.push_back({group, confirmed});
+      if (group.size() > 1) groups.push_back(group);
     }
     return groups;
   }
@@ -211,9 +228,12 @@ class Model {
     return nullptr;
   }
 
-  static double lackOf(const Sample& sample, double expected) {
+  double lackOf(const Sample& sample) const {
+    const auto path = std::ranges::lower_bound(paths_, std::pair(sample.from, sample.to), {}, endsOf);
     const bool is_measured = sample.bytes_per_s > 0 && std::isfinite(sample.bytes_per_s);
-    return is_measured ? -std::log(sample.bytes_per_s) - expected : 0;
+    if (!is_measured || path == paths_.end() || endsOf(*path) != std::pair(sample.from, sample.to)) return 0;
+    return -std::log(sample.bytes_per_s) - std::max(sends_[at(sample.from)].fast - path->sender_spare,
+                                                    receives_[at(sample.to)].fast - path->receiver_spare);
   }
   static size_t at(int node) { return static_cast<size_t>(node); }
   static std::vector<Side> sides(const Figures& figures) {
@@ -260,8 +280,6 @@ class Model {
     std::erase_if(side.paths, [&](const Path* path) {
       return path->*spare > spares[std::min<size_t>(1, spares.size() - 1)];
     });
-    for (const Path* path : side.paths) side.samples += static_cast<int>(path->costs.size());
-    side.fast = fastOf(side);
   }
 
   // The median over partners that are not slow themselves; over all partners if all are slow.
@@ -274,10 +292,15 @@ class Model {
     return medianOf(std::move(good));
   }
 
+  // With the only partner, if there is no second.
   static double fastOf(const Side& side) {
-    std::vector<double> costs;
-    for (const Path* path : side.paths) costs.push_back(path->middle);
-    return quarterOf(std::move(costs));
+    if (side.paths.empty()) return 0;
+    double best = side.paths.front()->middle, second = std::numeric_limits<double>::infinity();
+    for (const Path* path : std::span(side.paths).subspan(1)) {
+      second = std::min(second, std::max(best, path->middle));
+      best = std::min(best, path->middle);
+    }
+    return side.paths.size() > 1 ? second : best;
   }
 
   void refine() {
@@ -379,15 +402,6 @@ Figures withoutPauses(Figures figures) {
   return figures;
 }
 
-using Lack = double (Model::*)(const Sample&) const;
-
-// By sample.
-std::vector<double> lacksOf(const Model& model, const Figures& figures, Lack lack) {
-  std::vector<double> lacks;
-  for (const Sample& sample : figures.samples) lacks.push_back((model.*lack)(sample));
-  return lacks;
-}
-
 Model ratesOf(const Figures& figures) {
   return Model(figures, Quantity::kRate, kRateLimits);
 }
@@ -419,47 +433,60 @@ void addUplink(const Figures& figures, const std::vector<double>& at_once, const
     uplinks.push_back({Part::kReceives, link.nodes, factor, only_at_once, link.confirmed});
 }
 
-// Nodes that were slow with most others only while many crossed may be missing.
-void settle(const Figures& figures, const std::vector<double>& lacks, std::vector<SharedLink>& groups) {
-  for (SharedLink& group : groups) {
-    std::vector<int> others;
-    for (const SharedLink& other : groups)
-      if (&other != &group) others.insert(others.end(), other.nodes.begin(), other.nodes.end());
-    settleMembers(figures, lacks, kSlowSample, others, group);
+// See Verdict. `slowed`: by an uplink.
+std::vector<int> slowRounds(const Figures& figures, const std::vector<double>& lacks,
+                            const std::vector<bool>& slowed) {
+  using Pairs = std::vector<std::pair<int, int>>;
+  struct Round {
+    Pairs pairs;  // in ascending order
+    size_t slow = 0;
+  };
+  std::map<int, Round> rounds;
+  for (size_t i = 0; i < figures.samples.size(); ++i) {
+    const Sample& sample = figures.samples[i];
+    if (sample.from > sample.to) continue;  // once for its pair
+    Round& round = rounds[sample.round];
+    round.pairs.emplace_back(sample.from, sample.to);
+    round.slow += lacks[i] > kSlowSample && !slowed[i] ? 1 : 0;
   }
-  std::erase_if(groups, [](const SharedLink& group) { return group.nodes.size() < 2; });
+  for (auto& [number, round] : rounds) std::ranges::sort(round.pairs);
+  const auto is_slow = [](const Round& round) {
+    return round.slow > 1 &&
+           static_cast<double>(round.slow) >= kSlowRound * static_cast<double>(round.pairs.size());
+  };
+  std::map<Pairs, int> slow;  // the last round of these pairs
+  for (const auto& [number, round] : rounds)
+    if (is_slow(round)) slow[round.pairs] = number;
+  for (const auto& [number, round] : rounds)
+    if (!is_slow(round)) slow.erase(round.pairs);
+  std::vector<int> all;
+  for (const auto& [pairs, number] : slow) all.push_back(number);
+  return all;
 }
 
-// Either a link that splits the cluster, or those of groups that are slow with most others: what explains more. The samples that they do
-// not slow.
+// The samples that no uplink slows.
 Figures withoutUplinks(const Figures& figures, Verdict& verdict) {
-  const Figures both = atOnce(figures);
-  const std::vector<double> of_pairs = lacksOf(ratesOf(both), both, &Model::lackOfPair);
-  const std::optional<SharedLink> link = findSharedLink(figures, of_pairs, kSlowSample);
-  // With half of the nodes behind an uplink, all pairs of a round may cross it, which looks like a pause: groups are fewer.
-  const Figures steady = withoutPauses(both);
-  const Model at_once = ratesOf(steady);
+  const Figures both = atOnce(figures), steady = withoutPauses(both);
+  Model all = ratesOf(both);
+  std::optional<Model> of_steady;
+  if (steady.samples.size() < both.samples.size()) of_steady = ratesOf(steady);
+  const Model& at_once = of_steady ? *of_steady : all;
   verdict.slow_at_once = at_once.slowNodes();
-  std::vector<SharedLink> groups = at_once.groups();
-  if (!link && groups.empty()) return figures;
-  settle(steady, lacksOf(at_once, steady, &Model::lackOfCluster), groups);
-  int of_link = 0, of_groups = 0;
-  for (size_t i = 0; i < figures.samples.size(); ++i) {
-    if (!(of_pairs[i] > kSlowSample)) continue;
-    const auto is_crossed = [&](const SharedLink& one) { return crosses(one.nodes, figures.samples[i]); };
-    of_link += link && is_crossed(*link) ? 1 : 0;
-    of_groups += std::any_of(groups.begin(), groups.end(), is_crossed) ? 1 : 0;
-  }
+  const std::vector<std::vector<int>> groups = at_once.groups();
+  all.knowGroups(groups);
+  const std::vector<double> lacks = all.lacksOf(both);
+  const std::vector<SharedLink> links = findSharedLinks(both, lacks, kSlowSample, groups);
   std::vector<bool> slowed(figures.samples.size());
-  const Model alone = ratesOf(figures);
-  if (of_link > of_groups) {
-    addUplink(figures, of_pairs, lacksOf(alone, figures, &Model::lackOfPair), *link, verdict.uplinks, slowed);
-  } else {
-    const std::vector<double> of_cluster = lacksOf(at_once, both, &Model::lackOfCluster);
-    for (const SharedLink& group : groups)
-      addUplink(figures, of_cluster, lacksOf(alone, figures, &Model::lackOfCluster), group, verdict.uplinks,
-                slowed);
+  if (!links.empty()) {
+    std::vector<std::vector<int>> behind;
+    for (const SharedLink& link : links) behind.push_back(link.nodes);
+    Model one_sends = ratesOf(figures);
+    one_sends.knowGroups(behind);
+    const std::vector<double> alone = one_sends.lacksOf(figures);
+    for (const SharedLink& link : links) addUplink(figures, lacks, alone, link, verdict.uplinks, slowed);
   }
+  verdict.slow_rounds = slowRounds(figures, lacks, slowed);
+  if (links.empty()) return figures;
   Figures rest{figures.nodes, {}, figures.shares};
   for (size_t i = 0; i < slowed.size(); ++i)
     if (!slowed[i]) rest.samples.push_back(figures.samples[i]);
@@ -469,6 +496,15 @@ Figures withoutUplinks(const Figures& figures, Verdict& verdict) {
 // Whether both blame the same, on whatever rail.
 bool isSame(const Finding& a, const Finding& b) {
   return a.quantity == b.quantity && a.part == b.part && a.node == b.node && a.to == b.to;
+}
+
+// A doubtful link may not be there: what is slow without the samples that it slowed has to be slow with them, too.
+void doubt(const Model& with_all, std::vector<Finding>& findings) {
+  std::vector<Finding> sure;
+  with_all.find(sure);
+  std::erase_if(sure, [](const Finding& finding) { return !finding.confirmed; });
+  for (Finding& finding : findings)
+    finding.confirmed &= std::ranges::any_of(sure, [&](const Finding& one) { return isSame(one, finding); });
 }
 
 // Wrong bytes: a node with wrong bytes at two partners is to blame; otherwise the path.
@@ -557,13 +593,14 @@ bool isSlowNode(const Verdict& verdict, const Finding& finding) {
 
 Verdict diagnose(const Figures& all) {
   Verdict verdict;
-  const Figures figures = withoutUplinks(scaled(all), verdict);
+  const Figures measured = scaled(all), figures = withoutUplinks(measured, verdict);
   const Model rates(figures, Quantity::kRate, kRateLimits);
   if (!rates.empty()) {
     verdict.bytes_per_s = std::exp(-rates.base());
     verdict.scatter = std::expm1(rates.scatter());
     verdict.least_loss = -std::expm1(-rates.leastOfNode());
     rates.find(verdict.findings);
+    if (!std::ranges::all_of(verdict.uplinks, &Uplink::confirmed)) doubt(ratesOf(measured), verdict.findings);
   }
   const Model latencies(figures, Quantity::kLatency, kLatencyLimits);
   if (!latencies.empty()) {

@@ -61,8 +61,9 @@ struct Finding {
 struct Uplink {
   Part part = Part::kSends;  // or kReceives
   std::vector<int> nodes;    // two or more, in ascending order
-  double factor = 1;         // of the cluster's rate: their median
-  bool at_once = false;      // slow only while several of them exchange data with others
+  // The median of what slow pairs across it reach, of what both nodes reach elsewhere: the cluster's rate, unless one of them is slow itself.
+  double factor = 1;
+  bool at_once = false;  // slow only while several of them exchange data with others
   bool confirmed = true;
   int rail = -1;
 };
@@ -78,6 +79,8 @@ struct Verdict {
   std::vector<Uplink> uplinks;
   // Nodes that are slow while they send and receive at once, by themselves or behind an uplink, in ascending order.
   std::vector<int> slow_at_once{};
+  // Rounds in which nearly all pairs were slow while both nodes sent, as whenever these met; and no uplink explains it.
+  std::vector<int> slow_rounds{};
 };
 
 // Adds what was found with one adapter of each node alone, except what is so with each of them: that is of the node as a whole.

@@ -19,8 +19,10 @@ using RoundsClock = std::chrono::steady_clock;
 constexpr double kMostSlotSeconds = 0.25, kLeastSlotSeconds = 0.02;
 // One direction, the other, both at once, and the latency.
 constexpr double kSlotsOfRound = 4;
-// The share of the time for measuring; the rest is for starting, gathering and writing.
+// The share of the time for measuring; the rest is for starting, gathering and writing, and for the collectives.
 constexpr double kMeasuringShare = 0.8;
+// For each figure, before a verdict has shown how long one takes here.
+constexpr double kJudgingSeconds = 4e-5;
 
 struct Sent {
   int32_t partner;
@@ -33,8 +35,8 @@ class Measuring {
             const Progress& progress, PairRounds& done)
       : nodes_(nodes),
         options_(options),
+        begin_s_(elapsed()),
         until_s_(until_s),
-        time_s_(until_s - elapsed()),
         end_(end),
         progress_(progress),
         done_(done),
@@ -71,21 +73,42 @@ class Measuring {
     std::vector<int32_t> plan(static_cast<size_t>(nodes_.count()) + 1, 0);
     if (nodes_.self() != 0) return plan;
     const int usual = rounds_.planned() + kMostConfirmingRounds;
+    const double time_s = until_s_ - begin_s_;
     const double slot_s =
-        std::clamp(kMeasuringShare * time_s_ / (kSlotsOfRound * usual), kLeastSlotSeconds, kMostSlotSeconds);
-    const bool out_of_time = elapsed() + kSlotsOfRound * slot_s > until_s_;
-    const bool is_judged = !options_.soak && done_.rounds >= rounds_.planned();
-    if (out_of_time || is_judged) done_.verdict = diagnose(done_.figures);
-    if (out_of_time && done_.rounds < rounds_.planned())
-      done_.cut_short = formatString("the time was too short: %d of %d rounds are done (%s)", done_.rounds,
-                                     rounds_.planned(), options_.soak ? "--soak" : "--time");
-    if (out_of_time) return plan;
+        std::clamp(kMeasuringShare * time_s / (kSlotsOfRound * usual), kLeastSlotSeconds, kMostSlotSeconds);
+    const bool needs_verdict = !options_.soak && done_.rounds >= rounds_.planned();
+    if (needs_verdict) judgeInTime();
+    // More rounds than usual leave time for the collectives. After each there is time for its verdict.
+    const bool is_extra = !options_.soak && done_.rounds >= usual;
+    const double end_s = is_extra ? begin_s_ + kMeasuringShare * time_s : until_s_;
+    if (elapsed() + kSlotsOfRound * slot_s + judgingSeconds() > end_s) {
+      judgeInTime();
+      if (done_.rounds < rounds_.planned())
+        done_.cut_short = formatString("the time was too short: %d of %d rounds are done (%s)", done_.rounds,
+                                       rounds_.planned(), options_.soak ? "--soak" : "--time");
+      return plan;
+    }
     const std::optional<Matching> partner =
         options_.soak ? rounds_.next(done_.rounds) : rounds_.after(done_.rounds, done_.verdict);
     if (!partner) return plan;
     std::copy(partner->begin(), partner->end(), plan.begin());
     plan.back() = static_cast<int32_t>(slot_s * 1e6);
     return plan;
+  }
+
+  // What a verdict takes on all figures.
+  double judgingSeconds() const {
+    return seconds_of_figure_ * static_cast<double>(done_.figures.samples.size());
+  }
+  // On all figures. Without the time for that an earlier verdict stays; the first is made anyway.
+  void judgeInTime() {
+    if (judged_ == done_.rounds) return;
+    const double begin_s = elapsed();
+    if (judged_ >= 0 && begin_s + judgingSeconds() > until_s_) return;
+    done_.verdict = diagnose(done_.figures);
+    judged_ = done_.rounds;
+    seconds_of_figure_ =
+        (elapsed() - begin_s) / static_cast<double>(std::max<size_t>(done_.figures.samples.size(), 1));
   }
 
   void note(const std::vector<char>& all) {
@@ -116,7 +139,9 @@ class Measuring {
 
   Nodes& nodes_;
   const SessionOptions& options_;
-  const double until_s_, time_s_;  // since the start, and for these rounds
+  const double begin_s_, until_s_;  // of these rounds, since the start
+  int judged_ = -1;                 // rounds that the verdict knows; -1: there is none
+  double seconds_of_figure_ = kJudgingSeconds;
   const RoundsClock::time_point end_;
   const Progress& progress_;
   PairRounds& done_;

@@ -19,8 +19,8 @@ struct PairRounds {
   std::string cut_short;  // why planned rounds are missing; empty: none is
 };
 
-// Collective over the nodes; node 0's options count. No round begins later than `until_s` after the start of the session, and no call waits
-// longer than to `end`. After an error `done` has what was measured before, without a verdict.
+// Collective over the nodes; node 0's options count. A round begins if it is over, and its verdict known, by `until_s` after the start of the
+// session, as far as can be told, and no call waits longer than to `end`. After an error `done` has what was measured before, without a verdict.
 Status measurePairsOn(Nodes& nodes, const SessionOptions& options, double until_s,
                       std::chrono::steady_clock::time_point end, const Progress& progress, PairRounds& done);
 

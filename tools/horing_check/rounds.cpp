@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace horing::check {
 
 namespace {
 
 constexpr int kLeastRounds = 7;
+// Of the same pairs, as long as they are slow.
+constexpr int kMostRepeats = 5;
+
+enum class Turn : uint8_t { kConfirming, kNext, kSame };
 
 // The circle method: one node stays, the others rotate by one in each round. With an odd number, one node pauses.
 Matching roundRobin(int nodes, int round) {
@@ -65,14 +71,59 @@ Rounds::Rounds(int nodes, bool all_pairs, unsigned seed, std::vector<double> sha
 }
 
 std::optional<Matching> Rounds::after(int done, const Verdict& verdict) {
+  const std::optional<Matching> partner = plan(done, verdict);
+  if (partner) before_.push_back(*partner);
+  return partner;
+}
+
+std::optional<Matching> Rounds::plan(int done, const Verdict& verdict) {
   if (done < planned_) return next(done);
-  const bool doubtful = anyUnconfirmed(verdict), unclear = verdict.least_loss > kClearLoss;
-  const int most = unclear ? kMostSweeps * planned_ : planned_ + kMostConfirmingRounds;
+  const bool doubtful = anyUnconfirmed(verdict), unclear = verdict.least_loss > kClearLoss,
+             is_link = !std::ranges::all_of(verdict.uplinks, &Uplink::confirmed);
+  const int most = unclear   ? kMostSweeps * planned_
+                   : is_link ? planned_ + kMostRoundsOfLinks
+                             : planned_ + kMostConfirmingRounds;
   if (done >= most) return std::nullopt;
   if (const std::optional<Matching> meets = meeting(verdict)) return meets;
-  if (!(doubtful || unclear)) return std::nullopt;
-  // A path that stays doubtful because of noise must not prevent measuring others.
-  return doubtful && (!unclear || done % 2 == 0) ? confirming(verdict) : next(done);
+  // In turns: a path that stays doubtful because of noise must not prevent measuring others, and a link is told from pauses by rounds in which
+  // few cross it.
+  const std::optional<Matching> same = again(verdict);
+  const bool others = unclear || is_link || same;
+  std::vector<Turn> turns;
+  if (doubtful && same && !unclear && !is_link) {
+    turns = {Turn::kConfirming, Turn::kSame, Turn::kConfirming, Turn::kNext};
+  } else {
+    for (const auto& [wanted, turn] :
+         {std::pair(doubtful, Turn::kConfirming), {same.has_value(), Turn::kSame}}) {
+      if (!wanted) continue;
+      turns.push_back(turn);
+      if (others) turns.push_back(Turn::kNext);
+    }
+    if (turns.empty() && others) turns.push_back(Turn::kNext);
+  }
+  if (turns.empty()) return std::nullopt;
+  switch (turns[static_cast<size_t>(done) % turns.size()]) {
+    case Turn::kConfirming:
+      return confirming(verdict);
+    case Turn::kNext:
+      return next(done);
+    case Turn::kSame:
+      break;
+  }
+  return same;
+}
+
+// Of the slow rounds, the one whose pairs met least often.
+std::optional<Matching> Rounds::again(const Verdict& verdict) const {
+  std::optional<Matching> least;
+  ptrdiff_t fewest = kMostRepeats;
+  for (const int round : verdict.slow_rounds) {
+    if (round < 0 || round >= std::ssize(before_)) continue;
+    const Matching& partner = before_[static_cast<size_t>(round)];
+    const ptrdiff_t times = std::ranges::count(before_, partner);
+    if (times < fewest) fewest = times, least = partner;
+  }
+  return least;
 }
 
 Matching Rounds::next(int round) {
@@ -104,13 +155,21 @@ Matching Rounds::confirming(const Verdict& verdict) {
     if (!uplink.confirmed) pairAcross(partner, uplink.nodes, random_);
   std::set<int> suspects, doubtful;
   for (const Finding& finding : verdict.findings) {
-    if (finding.part == Part::kPath) {
-      if (!finding.confirmed) pairUp(partner, finding.node, finding.to);
-      continue;
-    }
+    if (finding.part == Part::kPath) continue;
     suspects.insert(finding.node);
     if (!finding.confirmed) doubtful.insert(finding.node);
   }
+  // What crosses a link that is known says nothing of a doubtful node, which needs other judges.
+  std::set<int> behind;
+  for (const Uplink& uplink : verdict.uplinks)
+    if (uplink.confirmed) behind.insert(uplink.nodes.begin(), uplink.nodes.end());
+  const auto misjudges = [&](int node, int other) {
+    return behind.contains(node) && !behind.contains(other) && doubtful.contains(other);
+  };
+  for (const Finding& finding : verdict.findings)
+    if (finding.part == Part::kPath && !finding.confirmed && !misjudges(finding.node, finding.to) &&
+        !misjudges(finding.to, finding.node))
+      pairUp(partner, finding.node, finding.to);
   std::vector<int> judges;
   for (int node = 0; node < nodes_; ++node)
     if (!suspects.contains(node) && partner[static_cast<size_t>(node)] < 0) judges.push_back(node);

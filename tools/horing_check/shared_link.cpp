@@ -1,265 +1,466 @@
 #include "horing_check/shared_link.h"
 
 #include <algorithm>
-#include <functional>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
-#include <utility>
 
 namespace horing::check {
 
 namespace {
 
-// So many rounds have to be slow for a suspicion. For blame so many different pairs for each node, or most of those across the link, since a
-// pause of the whole cluster slows a round, too, and few pairs can always be split into two sides.
-constexpr int kSuspectRounds = 2, kPairsOfNode = 2;
-constexpr double kMostPairs = 0.8;
-// Of the samples in slow rounds, the part that the link has to explain: slow ones cross it, others do not.
-constexpr double kLeastAgreement = 0.9;
-// Of the rounds in which as many pairs crossed it as in half of the slow ones, the part that has to be slow.
-constexpr double kSlowIfCrossed = 0.8;
-// The share of the most slow samples of any round, in rounds that count as slow: chance slows a few samples of any round.
-constexpr double kSlowRound = 0.5;
-constexpr int kMostPasses = 10;
-// A node that is slow itself has fewer samples that are not slow.
-constexpr double kAlways = 0.2;
-// Of its samples with members, the part that is slow then.
-constexpr double kSlowWithMembers = 0.5;
+// The probability that a pair is slow in a pause, or across a link while it is busy.
+constexpr double kSlowThen = 0.9;
+// Of the logarithm of what crosses a busy link, and of how much a pause slows; each pause is as good as one more of the latter.
+constexpr double kSpreadOfLink = 0.1, kSpreadOfPauses = 0.5, kLeastSpread = 0.15;
+// Of sums across a busy link that are anywhere else, and the density of those.
+constexpr double kElsewhere = 0.1, kAnywhere = 0.5;
+// The logarithm of how much more probable a link has to be before it is blamed.
+constexpr double kSure = 7;
+// With less, single nodes will not make it a link.
+constexpr double kNear = 20;
+constexpr int kFits = 4, kMostLinks = 8;
+constexpr size_t kMostPasses = 5;  // fewer over many nodes
+// For the time that it takes: rounds of which two each suggest groups, and pieces of these that may be on either side; groups, and such as are
+// given, for each of them, fewer of many nodes; the best that are looked at in full, more while none is a link, and what they may carry.
+constexpr size_t kMostSlowRounds = 10, kMostPieces = 3, kLeastGroups = 4, kMostGroups = 64, kMostGiven = 4,
+                 kMostFinal = 3, kMostTried = 12, kMostCapacities = 12;
+constexpr double kMostSearchWork = 2e5;
+constexpr int kSteps = 64;  // of how many pairs cross
 
-// A pair in a round in which several were slow. It speaks for two nodes being on the same side, or on different ones.
-struct Evidence {
-  int round, from, to;
-  bool apart;
+using Group = std::vector<bool>;  // by node: whether it is behind the link
+
+struct Meeting {
+  size_t round, other;
+  bool is_slow;
+  double rate;  // of what both nodes can reach
+};
+struct Count {
+  int pairs = 0, slow = 0;
+  double rate = 0;
 };
 
-std::vector<Evidence> evidenceOf(const Figures& figures, const std::vector<double>& excess,
-                                 double threshold) {
-  std::map<int, int> slow;
-  const auto speaks = [&](const Sample& sample) { return sample.from < sample.to; };  // once for its pair
-  for (size_t i = 0; i < figures.samples.size(); ++i)
-    if (excess[i] > threshold && speaks(figures.samples[i])) ++slow[figures.samples[i].round];
-  int most = 0, rounds = 0;
-  for (const auto& [round, count] : slow) most = std::max(most, count);
-  const int least = std::max(2, static_cast<int>(kSlowRound * most));
-  for (const auto& [round, count] : slow) rounds += count >= least ? 1 : 0;
-  std::vector<Evidence> all;
-  if (rounds < kSuspectRounds) return all;
-  for (size_t i = 0; i < figures.samples.size(); ++i) {
-    const Sample& sample = figures.samples[i];
-    const auto found = slow.find(sample.round);
-    if (found != slow.end() && found->second >= least && speaks(sample))
-      all.push_back({sample.round, sample.from, sample.to, excess[i] > threshold});
-  }
-  return all;
+double logSum(double a, double b) {
+  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
 }
 
-class Sides {
+// All pairs, by node and by round.
+class Meetings {
  public:
-  Sides(int nodes, const std::vector<Evidence>& evidence)
-      : of_node_(static_cast<size_t>(nodes)), evidence_(evidence), by_node_(of_node_.size()) {
-    for (size_t i = 0; i < evidence.size(); ++i)
-      for (const int node : {evidence[i].from, evidence[i].to}) by_node_[at(node)].push_back(i);
-    colour();
-    for (int pass = 0; pass < kMostPasses && improve(); ++pass) {
-    }
-  }
-
-  bool crosses(int from, int to) const { return of_node_[at(from)] != of_node_[at(to)]; }
-  std::vector<int> smaller() const {
-    std::vector<int> side[2];
-    for (size_t node = 0; node < of_node_.size(); ++node)
-      side[of_node_[node] == of_node_[0] ? 0 : 1].push_back(static_cast<int>(node));
-    return side[0].size() < side[1].size() ? side[0] : side[1];
-  }
-
- private:
-  static size_t at(int node) { return static_cast<size_t>(node); }
-
-  // From node to node along what is apart.
-  void colour() {
-    std::vector<bool> seen(of_node_.size());
-    for (size_t start = 0; start < of_node_.size(); ++start) {
-      if (seen[start]) continue;
-      seen[start] = true;
-      std::vector<int> queue = {static_cast<int>(start)};
-      for (size_t next = 0; next < queue.size(); ++next)
-        for (const size_t i : by_node_[at(queue[next])]) {
-          const Evidence& one = evidence_[i];
-          const int other = one.from == queue[next] ? one.to : one.from;
-          if (!one.apart || seen[at(other)]) continue;
-          seen[at(other)] = true;
-          of_node_[at(other)] = !of_node_[at(queue[next])];
-          queue.push_back(other);
-        }
-    }
-  }
-
-  // Moves each node to the side that explains more.
-  bool improve() {
-    bool moved = false;
-    for (size_t node = 0; node < of_node_.size(); ++node) {
-      ptrdiff_t agree = 0;
-      for (const size_t i : by_node_[node])
-        agree += crosses(evidence_[i].from, evidence_[i].to) == evidence_[i].apart ? 1 : -1;
-      if (agree >= 0) continue;
-      of_node_[node] = !of_node_[node];
-      moved = true;
-    }
-    return moved;
-  }
-
-  std::vector<bool> of_node_;
-  const std::vector<Evidence>& evidence_;
-  std::vector<std::vector<size_t>> by_node_;
-};
-
-// Whether most of the rounds in which many pairs crossed are slow.
-bool slowWheneverCrossed(const Figures& figures, const Sides& sides, const std::vector<Evidence>& evidence) {
-  std::map<int, int> crossing;
-  for (const Sample& sample : figures.samples)
-    crossing[sample.round] += sides.crosses(sample.from, sample.to) ? 1 : 0;
-  std::set<int> slow;
-  for (const Evidence& one : evidence) slow.insert(one.round);
-  std::vector<int> counts;
-  for (const int round : slow) counts.push_back(crossing[round]);
-  std::sort(counts.begin(), counts.end());
-  const int many = counts[counts.size() / 2];
-  int crossed = 0, crossed_and_slow = 0;
-  for (const auto& [round, count] : crossing) {
-    crossed += count >= many ? 1 : 0;
-    crossed_and_slow += count >= many && slow.contains(round) ? 1 : 0;
-  }
-  return crossed_and_slow >= kSlowIfCrossed * crossed;
-}
-
-// What a side of a link explains. Noise only slows: a slow pair that does not cross says nothing.
-class Members {
- public:
-  Members(const Figures& figures, const std::vector<double>& excess, double threshold,
-          const std::vector<int>& others, const std::vector<int>& nodes)
-      : is_member_(static_cast<size_t>(figures.nodes)),
-        is_other_(is_member_),
-        pairs_of_node_(is_member_.size()) {
-    for (const int node : nodes) is_member_[at(node)] = true;
-    for (const int node : others) is_other_[at(node)] = true;
+  Meetings(const Figures& figures, const std::vector<double>& lacks, double threshold)
+      : of_node_(static_cast<size_t>(figures.nodes)) {
     std::map<int, size_t> places;  // of rounds
     for (size_t i = 0; i < figures.samples.size(); ++i) {
       const Sample& sample = figures.samples[i];
-      if (sample.from >= sample.to || is_other_[at(sample.from)] || is_other_[at(sample.to)]) continue;
+      if (sample.from >= sample.to || !(sample.at_once_bytes_per_s > 0)) continue;  // once for its pair
       const size_t round = places.try_emplace(sample.round, places.size()).first->second;
-      const bool is_slow = excess[i] > threshold;
-      pairs_of_node_[at(sample.from)].push_back({sample.to, round, is_slow});
-      pairs_of_node_[at(sample.to)].push_back({sample.from, round, is_slow});
+      const auto from = static_cast<size_t>(sample.from), to = static_cast<size_t>(sample.to);
+      const double rate = std::exp(-std::max(lacks[i], 0.0));
+      of_node_[from].push_back({round, to, lacks[i] > threshold, rate});
+      of_node_[to].push_back({round, from, lacks[i] > threshold, rate});
     }
-    rounds_.resize(places.size());
-    for (size_t node = 0; node < is_member_.size(); ++node)
-      for (const Pair& pair : pairs_of_node_[node])
-        if (at(pair.other) > node && crosses(node, pair)) count(pair, 1);
+    of_round_.resize(places.size());
+    countRounds();
   }
 
-  void settle() {
-    for (int pass = 0, best = explained(); pass < kMostPasses; ++pass) {
-      const int before = best;
-      for (size_t node = 0; node < is_member_.size(); ++node) {
-        if (is_other_[node] || (!is_member_[node] && isSlowItself(node))) continue;
-        change(node);
-        const int now = explained();
-        if (now > best)
-          best = now;
-        else
-          change(node);
-      }
-      if (best == before) return;
-    }
-  }
+  size_t nodes() const { return of_node_.size(); }
+  const std::vector<Meeting>& of(size_t node) const { return of_node_[node]; }
+  const std::vector<Count>& rounds() const { return of_round_; }
 
-  std::vector<int> nodes() const {
-    std::vector<int> all;
-    for (size_t node = 0; node < is_member_.size(); ++node)
-      if (is_member_[node]) all.push_back(static_cast<int>(node));
-    return all;
+  // What crosses, by round.
+  std::vector<Count> crossing(const Group& group) const {
+    std::vector<Count> counts(of_round_.size());
+    for (size_t node = 0; node < of_node_.size(); ++node)
+      for (const Meeting& meeting : of_node_[node])
+        if (meeting.other > node && group[node] != group[meeting.other])
+          add(counts[meeting.round], meeting, 1);
+    return counts;
+  }
+  static void add(Count& count, const Meeting& meeting, int times) {
+    count.pairs += times;
+    count.slow += meeting.is_slow ? times : 0;
+    count.rate += times * meeting.rate;
+  }
+  // Leaves out the slow pairs that cross in these rounds.
+  void explain(const Group& group, const std::vector<bool>& in_rounds) {
+    for (size_t node = 0; node < of_node_.size(); ++node)
+      std::erase_if(of_node_[node], [&](const Meeting& meeting) {
+        return meeting.is_slow && in_rounds[meeting.round] && group[node] != group[meeting.other];
+      });
+    countRounds();
   }
 
  private:
-  struct Pair {
-    int other;
-    size_t round;
-    bool is_slow;
-  };
-  struct Round {
-    int crossing = 0;
-    int slow_less_others = 0;  // of these
-  };
-  static size_t at(int node) { return static_cast<size_t>(node); }
-  bool crosses(size_t node, const Pair& pair) const { return is_member_[node] != is_member_[at(pair.other)]; }
-  void count(const Pair& pair, int times) {
-    rounds_[pair.round].crossing += times;
-    rounds_[pair.round].slow_less_others += pair.is_slow ? times : -times;
-  }
-  // Makes a node a member, or no longer.
-  void change(size_t node) {
-    for (const Pair& pair : pairs_of_node_[node]) count(pair, crosses(node, pair) ? -1 : 1);
-    is_member_[node] = !is_member_[node];
+  void countRounds() {
+    of_round_.assign(of_round_.size(), {});
+    for (size_t node = 0; node < of_node_.size(); ++node)
+      for (const Meeting& meeting : of_node_[node])
+        if (meeting.other > node) add(of_round_[meeting.round], meeting, 1);
   }
 
-  // Crossing pairs that are slow, less those that are not, in all rounds in which so many cross that this is most.
-  int explained() const {
-    std::map<int, int, std::greater<>> by_crossing;
-    for (const Round& round : rounds_) by_crossing[round.crossing] += round.slow_less_others;
-    int sum = 0, best = 0;
-    for (const auto& [crossing, of_rounds] : by_crossing) best = std::max(best, sum += of_rounds);
+  std::vector<std::vector<Meeting>> of_node_;
+  std::vector<Count> of_round_;
+};
+
+double meanLevel(const Count& count) {
+  return std::log(std::max(count.rate, 1e-9) / count.pairs);
+}
+
+// The logarithm of the probability that so many of these pairs are slow, and these.
+struct Flags {
+  double slow, not_slow;
+
+  explicit Flags(double chance) : slow(std::log(chance)), not_slow(std::log1p(-chance)) {}
+  double of(const Count& count) const { return count.slow * slow + (count.pairs - count.slow) * not_slow; }
+};
+
+// A normal distribution.
+struct Spread {
+  double middle, deviation, peak;
+
+  Spread(double center, double spread)
+      : middle(center), deviation(spread), peak(-std::log(spread * std::sqrt(2 * M_PI))) {}
+  double logOf(double value) const {
+    const double off = (value - middle) / deviation;
+    return peak - off * off / 2;
+  }
+};
+
+// The probabilities of the model, in logarithms.
+struct Chances {
+  Flags pauses{0.1}, slow{0.05};
+  Spread level{-0.7, kSpreadOfPauses};  // of the logarithm of rates in pauses
+};
+
+// A link of a group, with what crosses it.
+struct Candidate {
+  Group group;
+  std::vector<Count> crossing;
+  int behind = 0;       // nodes of the group
+  double capacity = 0;  // in pairs that move as much as they can; 0: no link
+  Chances chances{};
+  // Of the logarithm of the likelihood, less that of the choice; and without the one pair that speaks most for the link: it may be a slow path.
+  double gain = -std::numeric_limits<double>::infinity(), least_gain = gain;
+};
+
+class Search {
+ public:
+  Search(Meetings meetings, double threshold)
+      : meetings_(std::move(meetings)), as_busy_(std::exp(threshold)) {
+    chooses_.resize(meetings_.nodes() + 1);
+    const auto all = static_cast<double>(meetings_.nodes());
+    for (size_t size = 0; size < chooses_.size(); ++size) {
+      const auto part = static_cast<double>(size);
+      chooses_[size] =
+          std::lgamma(all + 1) - std::lgamma(part + 1) - std::lgamma(all - part + 1) + std::log(all);
+    }
+    prepare();
+  }
+
+  std::vector<SharedLink> links(const std::vector<std::vector<int>>& groups) {
+    std::vector<SharedLink> found;
+    taken_.assign(meetings_.nodes(), false);
+    while (found.size() < kMostLinks) {
+      const Candidate best = search(groups);
+      if (!(best.least_gain > 0)) break;
+      found.push_back({nodesOf(best.group), best.least_gain > kSure});
+      for (const int node : found.back().nodes) taken_[static_cast<size_t>(node)] = true;
+      std::vector<bool> busy;
+      for (const Count& count : best.crossing) busy.push_back(isBusy(count, best.capacity));
+      meetings_.explain(best.group, busy);
+      prepare();
+    }
+    std::ranges::sort(found, {}, &SharedLink::nodes);
+    return found;
+  }
+
+ private:
+  // Without a link.
+  void prepare() {
+    none_ = {};
+    none_.crossing.resize(meetings_.rounds().size());
+    fit(none_);
+    pause_odds_.clear();
+    for (size_t round = 0; round < none_.crossing.size(); ++round) {
+      const Parts parts = partsOf(meetings_.rounds()[round], none_.chances, {}, 0, false);
+      pause_odds_.push_back(parts.pauses - parts.moves);
+    }
+    most_pairs_ = 1;
+    for (const Count& round : meetings_.rounds()) most_pairs_ = std::max(most_pairs_, round.pairs);
+    const auto work = static_cast<double>(meetings_.nodes() * std::max<size_t>(none_.crossing.size(), 1));
+    most_passes_ = std::clamp(static_cast<size_t>(kMostSearchWork / work), size_t{1}, kMostPasses);
+    most_groups_ = std::clamp(static_cast<size_t>(kMostSearchWork / work), kLeastGroups, kMostGroups);
+  }
+
+  bool isBusy(const Count& crossing, double capacity) const {
+    return capacity > 0 && crossing.pairs > as_busy_ * capacity;
+  }
+
+  // The logarithms of the likelihoods of a round that did not pause, and of one that did. Of a round in which so many cross that a link
+  // might be busy (`counts_sum`) their sum counts, too. `unknown`: crosses, and counts in the sum alone.
+  struct Parts {
+    double moves, pauses;
+  };
+  Parts partsOf(Count rest, const Chances& chances, const Count& crossing, double capacity, bool counts_sum,
+                const Count& unknown = {}) const {
+    Parts parts{chances.pauses.not_slow, chances.pauses.slow + slow_then_.of(rest)};
+    const double level = counts_sum ? meanLevel(crossing) : 0;
+    if (counts_sum) parts.pauses += chances.level.logOf(level);
+    if (isBusy(crossing, capacity)) {
+      rest.pairs -= crossing.pairs;
+      rest.slow -= crossing.slow;
+      const double off = level - std::log(capacity / crossing.pairs);
+      parts.moves += slow_then_.of(crossing) +
+                     std::log((1 - kElsewhere) * std::exp(of_sum_.logOf(off)) + kElsewhere * kAnywhere);
+    } else if (counts_sum) {
+      parts.moves += log_anywhere_;
+    }
+    parts.moves +=
+        chances.slow.of(rest) - (isBusy(crossing, capacity) ? slow_then_ : chances.slow).of(unknown);
+    parts.pauses -= slow_then_.of(unknown);
+    return parts;
+  }
+
+  // The chances that make the figures most likely, and a little more chance of everything.
+  void fit(Candidate& candidate) const {
+    Chances& chances = candidate.chances;
+    for (int i = 0; i < kFits; ++i) {
+      double pauses = 0, slow = 1, pairs = 20, levels = 0, squares = 0;
+      for (size_t round = 0; round < candidate.crossing.size(); ++round) {
+        Count rest = meetings_.rounds()[round];
+        if (rest.pairs == 0) continue;
+        const Count& crossing = candidate.crossing[round];
+        const bool is_busy = isBusy(crossing, candidate.capacity);
+        const Parts parts =
+            partsOf(meetings_.rounds()[round], chances, crossing, candidate.capacity, is_busy);
+        const double paused = 1 / (1 + std::exp(parts.moves - parts.pauses)), level = meanLevel(rest);
+        if (is_busy) rest.pairs -= crossing.pairs, rest.slow -= crossing.slow;
+        pauses += paused;
+        slow += (1 - paused) * rest.slow;
+        pairs += (1 - paused) * rest.pairs;
+        levels += paused * level;
+        squares += paused * level * level;
+      }
+      const auto rounds = static_cast<double>(candidate.crossing.size());
+      chances.pauses = Flags(std::min((pauses + 0.5) / (rounds + 1), 0.95));
+      chances.slow = Flags(std::min(slow / pairs, kSlowThen / 2));
+      const double middle = pauses > 0.1 ? levels / pauses : chances.level.middle,
+                   off = std::max(squares - pauses * middle * middle, 0.0),
+                   variance = (off + kSpreadOfPauses * kSpreadOfPauses) / (pauses + 1);
+      chances.level = Spread(middle, std::max(std::sqrt(variance), kLeastSpread));
+    }
+  }
+
+  double gainOf(const Candidate& candidate, size_t round, const Count& unknown = {}) const {
+    const Count &all = meetings_.rounds()[round], &crossing = candidate.crossing[round];
+    const bool is_busy = isBusy(crossing, candidate.capacity);
+    const Parts with = partsOf(all, candidate.chances, crossing, candidate.capacity, is_busy, unknown),
+                without = partsOf(all, none_.chances, crossing, 0, is_busy, unknown);
+    return logSum(with.moves, with.pauses) - logSum(without.moves, without.pauses);
+  }
+  double gainOf(const Candidate& candidate) const {
+    double gain = 0;
+    for (size_t round = 0; round < candidate.crossing.size(); ++round) gain += gainOf(candidate, round);
+    return gain - chooses_[static_cast<size_t>(candidate.behind)];
+  }
+
+  double gainWithoutOnePair(const Candidate& candidate) const {
+    double most = 0;
+    for (size_t node = 0; node < meetings_.nodes(); ++node) {
+      std::map<size_t, double> by_other;
+      for (const Meeting& meeting : meetings_.of(node)) {
+        if (meeting.other < node || candidate.group[node] == candidate.group[meeting.other]) continue;
+        Count unknown;
+        Meetings::add(unknown, meeting, 1);
+        by_other[meeting.other] +=
+            gainOf(candidate, meeting.round) - gainOf(candidate, meeting.round, unknown);
+      }
+      for (const auto& [other, gain] : by_other) most = std::max(most, gain);
+    }
+    return candidate.gain - most;
+  }
+
+  // Of the sums that crossed when most were slow, that which explains most.
+  void judge(Candidate& candidate) const {
+    candidate.crossing = meetings_.crossing(candidate.group);
+    std::vector<double> sums;
+    for (const Count& count : candidate.crossing)
+      if (count.slow >= 2 && 2 * count.slow > count.pairs) sums.push_back(count.rate);
+    std::ranges::sort(sums);
+    const size_t most = std::min(sums.size(), kMostCapacities);
+    double capacity = 0, gain = -std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < most; ++i) {
+      candidate.capacity = sums[(2 * i + 1) * sums.size() / (2 * most)];
+      const double now = gainOf(candidate);
+      if (now > gain) gain = now, capacity = candidate.capacity;
+    }
+    candidate.capacity = capacity;
+    fit(candidate);
+    candidate.gain = capacity > 0 ? gainOf(candidate) : gain;
+  }
+
+  // Adds nodes, and removes some, one by one, as long as that explains more. Whether anything changed.
+  bool settle(Candidate& candidate, double (Search::*gain)(const Candidate&) const) const {
+    bool changed = false;
+    for (size_t node = 0; node < meetings_.nodes(); ++node) {
+      if (taken_[node]) continue;
+      change(candidate, node);
+      const double now = isSome(candidate.behind) ? (this->*gain)(candidate) : candidate.gain;
+      if (now > candidate.gain)
+        candidate.gain = now, changed = true;
+      else
+        change(candidate, node);
+    }
+    return changed;
+  }
+  void change(Candidate& candidate, size_t node) const {
+    for (const Meeting& meeting : meetings_.of(node))
+      Meetings::add(candidate.crossing[meeting.round], meeting,
+                    candidate.group[node] != candidate.group[meeting.other] ? -1 : 1);
+    candidate.group[node] = !candidate.group[node];
+    candidate.behind += candidate.group[node] ? 1 : -1;
+  }
+
+  // The same by the numbers of slow pairs alone, in the rounds in which at least so many cross as explains most: quick.
+  double roughGain(const Candidate& candidate) const {
+    std::array<double, kSteps + 1> gains{};
+    int most = 0;
+    for (size_t round = 0; round < candidate.crossing.size(); ++round) {
+      const Count& count = candidate.crossing[round];
+      if (count.pairs == 0) continue;
+      const double gain = slow_then_.of(count) - none_.chances.slow.of(count), odds = pause_odds_[round];
+      const int step = most_pairs_ <= kSteps ? count.pairs : count.pairs * kSteps / most_pairs_;
+      gains[static_cast<size_t>(step)] += std::max(gain, odds) - std::max(0.0, odds);
+      most = std::max(most, step);
+    }
+    double sum = gains[static_cast<size_t>(most)], best = sum;
+    for (int step = most - 1; step > 0; --step)
+      best = std::max(best, sum += gains[static_cast<size_t>(step)]);
+    return best - chooses_[static_cast<size_t>(candidate.behind)];
+  }
+
+  // On both sides of a link there are two nodes at least.
+  bool isSome(int behind) const { return behind > 1 && behind < static_cast<int>(meetings_.nodes()) - 1; }
+  static int sizeOf(const Group& group) { return static_cast<int>(std::ranges::count(group, true)); }
+  static std::vector<int> nodesOf(const Group& group) {
+    std::vector<int> side[2];
+    for (size_t node = 0; node < group.size(); ++node)
+      side[group[node] == group[0] ? 0 : 1].push_back(static_cast<int>(node));
+    return side[0].size() < side[1].size() ? side[0] : side[1];
+  }
+
+  // Slow pairs of two rounds cross. Of the nodes that they join, the fewer are behind the link; if as many, either may be.
+  void suggest(size_t one, size_t two, std::set<Group>& groups) const {
+    Group group(meetings_.nodes()), seen(meetings_.nodes());
+    std::vector<std::vector<size_t>> pieces;
+    for (size_t start = 0; start < group.size(); ++start) {
+      if (seen[start] || taken_[start]) continue;
+      std::vector<size_t> sides[2];
+      std::vector<std::pair<size_t, int>> queue = {{start, 0}};
+      seen[start] = true;
+      for (size_t next = 0; next < queue.size(); ++next) {
+        const auto [node, side] = queue[next];
+        sides[side].push_back(node);
+        for (const Meeting& meeting : meetings_.of(node)) {
+          if (!meeting.is_slow || (meeting.round != one && meeting.round != two) || seen[meeting.other])
+            continue;
+          seen[meeting.other] = true;
+          queue.emplace_back(meeting.other, 1 - side);
+        }
+      }
+      const bool is_first = sides[0].size() < sides[1].size();
+      if (sides[0].size() != sides[1].size())
+        for (const size_t node : sides[is_first ? 0 : 1]) group[node] = true;
+      else if (queue.size() > 2 && pieces.size() < kMostPieces) {
+        for (const size_t node : sides[0]) group[node] = true;
+        pieces.emplace_back();
+        for (const auto& [node, side] : queue) pieces.back().push_back(node);
+      }
+    }
+    for (size_t turned = 0; turned < size_t{1} << pieces.size(); ++turned) {
+      Group way = group;
+      for (size_t i = 0; i < pieces.size(); ++i)
+        if (turned >> i & 1)
+          for (const size_t node : pieces[i]) way[node] = !way[node];
+      if (way[0]) way.flip();
+      if (isSome(sizeOf(way))) groups.insert(way);
+    }
+  }
+
+  // The largest first, and behind no link that was found.
+  std::set<Group> given(std::vector<std::vector<int>> groups) const {
+    std::ranges::stable_sort(groups, std::greater(), [](const auto& group) { return group.size(); });
+    std::set<Group> all;
+    for (const std::vector<int>& group : groups) {
+      if (all.size() == kMostGiven * most_groups_) break;
+      Group way(meetings_.nodes());
+      for (const int node : group) way[static_cast<size_t>(node)] = !taken_[static_cast<size_t>(node)];
+      if (isSome(sizeOf(way))) all.insert(way);
+    }
+    return all;
+  }
+
+  std::set<Group> suggestions(const std::vector<std::vector<int>>& groups) const {
+    std::set<Group> all = given(groups);
+    const std::vector<Count>& counts = meetings_.rounds();
+    std::vector<size_t> rounds;
+    for (size_t round = 0; round < counts.size(); ++round)
+      if (counts[round].slow >= 2) rounds.push_back(round);
+    std::ranges::stable_sort(rounds, std::greater(), [&](size_t round) { return counts[round].slow; });
+    const size_t most = all.size() + most_groups_;
+    rounds.resize(std::min(rounds.size(), kMostSlowRounds));
+    for (size_t two = 1; two < rounds.size(); ++two)
+      for (size_t one = 0; one < two && all.size() < most; ++one) suggest(rounds[one], rounds[two], all);
+    return all;
+  }
+
+  // The best that does not rest on one pair, if there is one.
+  Candidate search(const std::vector<std::vector<int>>& groups) const {
+    std::vector<Candidate> candidates;
+    std::set<Group> seen;
+    for (const Group& group : suggestions(groups)) {
+      Candidate candidate{.group = group, .crossing = meetings_.crossing(group), .behind = sizeOf(group)};
+      candidate.gain = roughGain(candidate);
+      for (size_t pass = 0; pass < most_passes_ && settle(candidate, &Search::roughGain); ++pass) {
+      }
+      if (seen.insert(candidate.group).second) candidates.push_back(std::move(candidate));
+    }
+    std::ranges::sort(candidates, std::greater(), &Candidate::gain);
+    Candidate best{.group = {}, .crossing = {}};
+    for (size_t i = 0; i < std::min(candidates.size(), best.least_gain > 0 ? kMostFinal : kMostTried); ++i) {
+      Candidate& candidate = candidates[i];
+      judge(candidate);
+      for (size_t pass = 0;
+           pass < most_passes_ && candidate.gain > -kNear && settle(candidate, &Search::gainOf); ++pass)
+        judge(candidate);
+      if (!(candidate.gain > std::max(best.gain, 0.0))) continue;
+      candidate.least_gain = gainWithoutOnePair(candidate);
+      if (candidate.least_gain > 0) best = std::move(candidate);
+    }
     return best;
   }
 
-  // Nearly always, and with the members, too.
-  bool isSlowItself(size_t node) const {
-    int met = 0, slow_with_them = 0, well = 0;
-    for (const Pair& pair : pairs_of_node_[node]) {
-      const bool is_them = is_member_[at(pair.other)];
-      well += pair.is_slow ? 0 : 1;
-      met += is_them ? 1 : 0;
-      slow_with_them += is_them && pair.is_slow ? 1 : 0;
-    }
-    return slow_with_them >= kSlowWithMembers * met &&
-           well <= kAlways * static_cast<double>(pairs_of_node_[node].size());
-  }
-
-  std::vector<bool> is_member_, is_other_;
-  std::vector<std::vector<Pair>> pairs_of_node_;
-  std::vector<Round> rounds_;
+  const Flags slow_then_{kSlowThen};
+  const Spread of_sum_{0, kSpreadOfLink};
+  const double log_anywhere_ = std::log(kAnywhere);
+  Meetings meetings_;
+  double as_busy_;  // a link is busy if more cross, by this factor
+  std::vector<double> chooses_;
+  Group taken_;  // behind links that were found
+  Candidate none_{};
+  std::vector<double> pause_odds_;            // by round
+  int most_pairs_ = 1;                        // of a round
+  size_t most_passes_ = 1, most_groups_ = 1;  // for the time that it takes
 };
 
 }  // namespace
 
-std::optional<SharedLink> findSharedLink(const Figures& figures, const std::vector<double>& excess,
-                                         double threshold) {
-  const std::vector<Evidence> evidence = evidenceOf(figures, excess, threshold);
-  if (evidence.empty()) return std::nullopt;
-  const Sides sides(figures.nodes, evidence);
-  SharedLink link{sides.smaller()};
-  if (link.nodes.size() < 2) return std::nullopt;
-  double agree = 0;
-  std::set<std::pair<int, int>> pairs;  // slow ones
-  for (const Evidence& one : evidence) {
-    const bool crosses = sides.crosses(one.from, one.to);
-    agree += crosses == one.apart ? 1 : 0;
-    if (crosses && one.apart) pairs.insert({one.from, one.to});
-  }
-  if (agree < kLeastAgreement * static_cast<double>(evidence.size()) ||
-      !slowWheneverCrossed(figures, sides, evidence))
-    return std::nullopt;
-  const auto nodes = static_cast<double>(figures.nodes), side = static_cast<double>(link.nodes.size());
-  link.confirmed =
-      static_cast<double>(pairs.size()) >= std::min(kPairsOfNode * nodes, kMostPairs * side * (nodes - side));
-  return link;
-}
-
-void settleMembers(const Figures& figures, const std::vector<double>& excess, double threshold,
-                   const std::vector<int>& others, SharedLink& link) {
-  if (figures.nodes > kMostToSettle) return;
-  Members members(figures, excess, threshold, others, link.nodes);
-  members.settle();
-  link.nodes = members.nodes();
+std::vector<SharedLink> findSharedLinks(const Figures& figures, const std::vector<double>& lacks,
+                                        double threshold, const std::vector<std::vector<int>>& groups) {
+  if (figures.nodes < 3) return {};
+  return Search(Meetings(figures, lacks, threshold), threshold).links(groups);
 }
 
 }  // namespace horing::check

@@ -75,16 +75,6 @@ TEST(Diagnosis, OfTwoNodesBlamesThePath) {
   EXPECT_EQ(blamed(clean.check()), "");
 }
 
-std::string uplinksOf(const Verdict& verdict) {
-  std::string text;
-  for (const Uplink& uplink : verdict.uplinks) {
-    text += text.empty() ? "" : ", ";
-    for (const int node : uplink.nodes) text += std::to_string(node) + " ";
-    text += uplink.part == Part::kSends ? "send" : "receive";
-  }
-  return text;
-}
-
 TEST(Diagnosis, TellsAnUplinkFromTheNodesThatShareIt) {
   const std::set<int> group = {4, 5, 6};
   for (const double capacity : {0.5, 1.0, 1.5, 2.0})
@@ -177,6 +167,28 @@ TEST(Diagnosis, FindsAnUplinkOfHalfOfTheNodesThatCarriesLessThanTwoAdapters) {
       }
 }
 
+// Each of the two has one partner that the uplink does not slow.
+TEST(Diagnosis, FindsAnUplinkOfTwoNodes) {
+  for (const int nodes : {8, 16, 32})
+    for (const double capacity : {0.5, 1.0})
+      for (const double unequal : {0.001, 0.17}) {
+        SCOPED_TRACE(std::to_string(nodes) + " nodes, " + std::to_string(capacity) + ", " +
+                     std::to_string(unequal));
+        int right = 0;
+        for (unsigned seed = 1; seed <= 30; ++seed) {
+          SimulatedCluster cluster(nodes, seed);
+          cluster.shareUnequally(unequal);
+          const int first = static_cast<int>(seed) % (nodes - 1);
+          const std::string group = std::to_string(first) + " " + std::to_string(first + 1) + " ";
+          cluster.shareUplink({first, first + 1}, capacity);
+          const Verdict verdict = cluster.check();
+          right +=
+              uplinksOf(verdict) == group + "send, " + group + "receive" && blamed(verdict).empty() ? 1 : 0;
+        }
+        EXPECT_GE(right, 29);
+      }
+}
+
 TEST(Diagnosis, TakesNoPauseOfTheWholeClusterForAnUplink) {
   for (const int nodes : {4, 8, 16})
     for (unsigned seed = 1; seed <= 200; ++seed) {
@@ -185,6 +197,22 @@ TEST(Diagnosis, TakesNoPauseOfTheWholeClusterForAnUplink) {
       for (const Uplink& uplink : cluster.check().uplinks)
         EXPECT_FALSE(uplink.confirmed) << nodes << " " << seed;
     }
+}
+
+// Nodes that are slow with all of the others meet; then each has partners that no uplink slows.
+TEST(Diagnosis, TellsTwoUplinksOfManyNodesApart) {
+  int right = 0;
+  for (unsigned seed = 1; seed <= 50; ++seed) {
+    SimulatedCluster cluster(32, seed);
+    cluster.shareUplink({1, 2, 3, 4}, 1);
+    cluster.shareUplink({20, 21, 22, 23}, 1);
+    const Verdict verdict = cluster.check();
+    right += uplinksOf(verdict) == "1 2 3 4 send, 1 2 3 4 receive, 20 21 22 23 send, 20 21 22 23 receive" &&
+                     blamed(verdict).empty()
+                 ? 1
+                 : 0;
+  }
+  EXPECT_GE(right, 46);
 }
 
 // Nodes of many have hardly met in the planned rounds, so those that are slow meet afterwards. Of those in the middle some send first to

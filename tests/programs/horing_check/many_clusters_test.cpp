@@ -107,5 +107,71 @@ TEST(ManyClusters, TakesNoBusyMachineForASlowHalf) {
       }
 }
 
+// A pause looks as if all pairs crossed it, which they do in two of seven rounds. It goes by, and moves more or less each time.
+TEST(ManyClusters, FindsAnUplinkOfHalfOfTheNodesOnABusyMachine) {
+  for (const bool are_bursts : {false, true})
+    for (const double pauses : {0.1, 0.25, 0.4}) {
+      int right = 0, confirmed = 0;
+      for (unsigned seed = 1; seed <= 200; ++seed) {
+        SimulatedCluster cluster(8, seed, {0.02, 0.05});
+        const int first = 1 + static_cast<int>(seed % 4);
+        cluster.shareUplink({first, first + 1, first + 2, first + 3}, 2);
+        if (are_bursts)
+          cluster.pauseInBursts(pauses);
+        else
+          cluster.pause(pauses, 0.1, 0.7);
+        std::string group;
+        for (int node = first; node < first + 4; ++node) group += std::to_string(node) + " ";
+        const Verdict verdict = cluster.check();
+        if (uplinksOf(verdict) != group + "send, " + group + "receive") continue;
+        ++right;
+        confirmed += std::ranges::all_of(verdict.uplinks, &Uplink::confirmed) ? 1 : 0;
+      }
+      SCOPED_TRACE(std::to_string(pauses) + (are_bursts ? ", in bursts" : ""));
+      EXPECT_GE(right, 180);
+      EXPECT_GE(confirmed, pauses < 0.4 ? 180 : 150);
+    }
+}
+
+// The slow node is doubtful longer than the uplink, and so are its paths to the nodes behind that: these must not be its only judges.
+TEST(ManyClusters, FindsASlowNodeBesideAnUplink) {
+  for (const int nodes : {24, 32, 64})
+    for (unsigned seed = 1; seed <= 40; ++seed) {
+      SimulatedCluster cluster(nodes, seed);
+      const int first = 1 + static_cast<int>(seed) % (nodes - 8), slow = first + 6;
+      cluster.shareUplink({first, first + 1, first + 2, first + 3}, 1);
+      cluster.slowSender(slow, 0.5);
+      cluster.slowReceiver(slow, 0.5);
+      const std::string found = ", " + blamed(cluster.check());
+      EXPECT_NE(found.find(", " + std::to_string(slow) + " "), std::string::npos)
+          << nodes << " " << seed << found;
+    }
+}
+
+// Of pauses of single rounds, and of bursts, of which all rounds are slow, whoever meets.
+TEST(ManyClusters, TakesNoPausesForAnUplink) {
+  for (const int nodes : {4, 8, 16})
+    for (unsigned seed = 1; seed <= 200; ++seed) {
+      SimulatedCluster rounds(nodes, seed), bursts(nodes, seed);
+      rounds.pause(0.2 + 0.1 * (seed % 5), 0.1, 0.7);
+      bursts.pauseInBursts(0.1 + 0.1 * (seed % 5));
+      for (const Uplink& uplink : rounds.check().uplinks)
+        EXPECT_FALSE(uplink.confirmed) << nodes << " " << seed;
+      for (const Uplink& uplink : bursts.check().uplinks)
+        EXPECT_FALSE(uplink.confirmed) << nodes << " " << seed << ", in bursts";
+    }
+}
+
+// The few that are not slow seem to be those that do not cross a link, in several rounds in a row.
+TEST(ManyClusters, TakesNoPausesOfNearlyAllPairsForAnUplink) {
+  for (const int nodes : {8, 16})
+    for (unsigned seed = 1; seed <= 200; ++seed) {
+      SimulatedCluster cluster(nodes, seed);
+      cluster.pauseInBursts(0.1 + 0.1 * (seed % 5), 0.1, 0.7, 0.9);
+      for (const Uplink& uplink : cluster.check().uplinks)
+        EXPECT_FALSE(uplink.confirmed) << nodes << " " << seed;
+    }
+}
+
 }  // namespace
 }  // namespace horing::check

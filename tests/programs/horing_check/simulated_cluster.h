@@ -47,8 +47,20 @@ class SimulatedCluster {
   void shareUplink(const std::set<int>& nodes, double sends, double receives) {
     uplinks_.push_back({nodes, sends, receives});
   }
-  // In this share of the rounds something slows all nodes, such as other programs on a machine of emulated nodes.
-  void pause(double rounds) { pauses_ = rounds; }
+  // In this share of the rounds something slows all nodes, such as other programs on a machine of emulated nodes: to a rate between these.
+  void pause(double rounds, double least = 0.6, double most = 0.6) {
+    pauses_ = rounds;
+    to_ = std::uniform_real_distribution<>(least, most);
+  }
+  // As pause(), in bursts of 3 to 15 rounds that each are slow by about as much, as other programs are. They slow each pair of a round with
+  // this probability.
+  void pauseInBursts(double rounds, double least = 0.1, double most = 0.7, double pairs = 1) {
+    pause(rounds, least, most);
+    are_bursts_ = true;
+    pauses_pairs_ = pairs;
+  }
+  // Of what crosses an uplink at once: the deviation of the logarithms of their rates. Precondition: > 0.
+  void shareUnequally(double deviation) { unequal_ = std::normal_distribution<>(0, deviation); }
   void corrupt(int from, int to) { corrupt_.insert({from, to}); }
   // Shares of the segments.
   void loseSent(int node, double share) { loses_sent_[node] = share; }
@@ -76,17 +88,18 @@ class SimulatedCluster {
 
   // Of a pair: one direction after the other, the lower node first, then both at once; all pairs of a round at the same time.
   void measure(const Matching& partner, int round) {
-    const bool pauses = std::uniform_real_distribution<>(0, 1)(pausing_) < pauses_;
-    std::map<std::pair<int, int>, double> at_once;
+    const double paused = 1e9 * (are_bursts_ ? shareInBursts() : shareInRound());
+    std::map<std::pair<int, int>, double> usuals, at_once;
     for (size_t to = 0; to < partner.size(); ++to) {
       if (partner[to] < 0) continue;
       const auto from = static_cast<size_t>(partner[to]);
       Sample sample{partner[to], static_cast<int>(to)};
       sample.round = round;
-      const double usual = pauses ? 0.6e9 : 1e9;
+      const auto [pair, is_new] = at_once.emplace(std::minmax(sample.from, sample.to), 0);
+      double& usual = usuals[pair->first];
+      if (is_new) usual = hitsPair() ? paused : 1e9;
       sample.bytes_per_s = usual * factorOf(partner, sample.from, sample.to, false) *
                            std::exp(spread_(random_) * noise_.spread) * (hits() ? share_(random_) : 1);
-      const auto [pair, is_new] = at_once.emplace(std::minmax(sample.from, sample.to), 0);
       if (is_new)
         pair->second = usual * atOnce() *
                        std::min(factorOf(partner, sample.from, sample.to, true),
@@ -99,6 +112,25 @@ class SimulatedCluster {
       sample.segments_resent = resent(sample.from, sample.to);
       samples_.push_back(sample);
     }
+  }
+  bool hitsPair() {
+    return pauses_pairs_ >= 1 || std::uniform_real_distribution<>(0, 1)(pausing_) < pauses_pairs_;
+  }
+  // What pauses leave of the rates.
+  double shareInRound() {
+    const bool pauses = std::uniform_real_distribution<>(0, 1)(pausing_) < pauses_;
+    return pauses ? to_(pausing_) : 1;
+  }
+  double shareInBursts() {
+    constexpr double kUsualRounds = 9;  // of a burst
+    const double begins = pauses_ / (kUsualRounds * (1 - pauses_));
+    if (burst_rounds_ == 0 && std::uniform_real_distribution<>(0, 1)(pausing_) < begins) {
+      burst_rounds_ = std::uniform_int_distribution<>(3, 15)(pausing_);
+      burst_share_ = to_(pausing_);
+    }
+    if (burst_rounds_ == 0) return 1;
+    --burst_rounds_;
+    return burst_share_ * std::exp(std::normal_distribution<>(0, 0.1)(pausing_));
   }
   double factorOf(const Matching& partner, int from, int to, bool both_send) {
     const auto path = paths_.find({from, to});
@@ -144,7 +176,11 @@ class SimulatedCluster {
   std::set<std::pair<int, int>> corrupt_;
   std::map<int, double> loses_sent_, loses_received_;
   std::map<std::pair<int, int>, double> loses_path_;
-  double overflows_ = 0, pauses_ = 0;
+  double overflows_ = 0, pauses_ = 0, pauses_pairs_ = 1;
+  std::uniform_real_distribution<> to_;
+  bool are_bursts_ = false;
+  int burst_rounds_ = 0;  // that are left of it
+  double burst_share_ = 1;
   struct Uplinks {
     std::set<int> nodes;
     double sends, receives;
@@ -168,6 +204,17 @@ inline std::string blamed(const Verdict& verdict, Quantity quantity = Quantity::
     text += finding.part == Part::kPath    ? ">" + std::to_string(finding.to)
             : finding.part == Part::kSends ? " sends"
                                            : " receives";
+  }
+  return text;
+}
+
+// "4 5 6 send, 4 5 6 receive": all uplinks, also doubtful ones.
+inline std::string uplinksOf(const Verdict& verdict) {
+  std::string text;
+  for (const Uplink& uplink : verdict.uplinks) {
+    text += text.empty() ? "" : ", ";
+    for (const int node : uplink.nodes) text += std::to_string(node) + " ";
+    text += uplink.part == Part::kSends ? "send" : "receive";
   }
   return text;
 }
