@@ -212,6 +212,24 @@ class Wrapper(torch.Tensor):
         raise NotImplementedError(function)
 
 
+def test_a_program_whose_tensors_are_made_elsewhere_by_default():
+    def body(rank, size):
+        torch.set_default_device("meta")
+        view = torch.ones(4, 2, device="cpu")[:, 0]
+        dist.all_reduce(view)
+        assert (view == size).all()
+        outputs = [torch.zeros(3, device="cpu") for _ in range(size)]
+        dist.all_gather(outputs, torch.full((3,), float(rank), device="cpu"))
+        assert all((output == number).all() for number, output in enumerate(outputs))
+        place = torch.tensor([[rank]], device="cpu")
+        sparse = torch.sparse_coo_tensor(place, torch.ones(1, device="cpu"), (size,), device="cpu")
+        dist.all_reduce(sparse)
+        assert (sparse.to_dense() == 1).all()
+        dist.barrier()
+
+    check(2, body)
+
+
 def test_tensors_without_memory_are_refused():
     def body(rank, size):
         wrapper = Wrapper(torch.ones(4))

@@ -15,7 +15,7 @@ from .operation import COMPLETE, Operation, Work
 from .profiling import shown
 from .sparse import SparseSum
 from .staging import Staging
-from .tensors import Reduction, extent, movable, pointers_array, reduction, sizes_array
+from .tensors import CPU, Reduction, extent, movable, pointers_array, reduction, sizes_array
 
 _NO_TIMEOUT = timedelta(0)
 _compiled_code_may_wait = getattr(_c10d, "_allow_inflight_collective_as_graph_input", bool)  # bool(): False, in older torch
@@ -345,7 +345,7 @@ class Collectives:
     def barrier(self, opts=None, timeout=None):
         """Returns when all ranks have made this call."""
         opts = _options(opts, timeout=timeout)
-        token = torch.zeros(1, dtype=torch.uint8)
+        token = torch.zeros(1, dtype=torch.uint8, device=CPU)
 
         def call(stream):
             return _capi.horingAllReduce(token.data_ptr(), token.data_ptr(), 1, _capi.DType.uint8, _capi.Op.MAX, self._lane.comm, stream)

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from .. import _capi
-from .tensors import movable, sizes_array
+from .tensors import CPU, movable, sizes_array
 
 
 class SparseSum:
@@ -18,7 +18,7 @@ class SparseSum:
         if reduce_op != dist.ReduceOp.SUM:
             raise TypeError("horing reduces sparse tensors by SUM only")
         self._tensor, self._size, self._comm = tensor, size, comm
-        self._counts = torch.zeros(size, dtype=torch.int64)
+        self._counts = torch.zeros(size, dtype=torch.int64, device=CPU)
 
     def before(self) -> None:
         own = self._tensor.detach().coalesce()
@@ -26,7 +26,7 @@ class SparseSum:
         self._values = own.values().contiguous()
 
     def call(self, _stream) -> int:
-        count = torch.tensor([len(self._values)])
+        count = torch.tensor([len(self._values)], device=CPU)
         code = _capi.horingAllGather(count.data_ptr(), self._counts.data_ptr(), 1, _capi.DType.int64, self._comm(), None)
         if code:
             return code
@@ -36,7 +36,7 @@ class SparseSum:
         return code
 
     def after(self) -> None:
-        total = torch.sparse_coo_tensor(self._rows.t(), self._values, self._tensor.shape).coalesce()
+        total = torch.sparse_coo_tensor(self._rows.t(), self._values, self._tensor.shape, device=CPU).coalesce()
         with torch.no_grad():
             self._tensor.copy_(total)
 

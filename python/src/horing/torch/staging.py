@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from .tensors import Blocks, check_input, check_output, extent, is_plain, movable, sizes_array
+from .tensors import CPU, Blocks, check_input, check_output, extent, is_plain, movable, sizes_array
 
 
 class Flat:
@@ -78,7 +78,7 @@ class Staging:
         self.tensors.append(tensor)
         if wider is None and is_plain(tensor):
             return tensor
-        buffer = torch.empty(tensor.shape, dtype=wider or tensor.dtype)
+        buffer = torch.empty(tensor.shape, dtype=wider or tensor.dtype, device=CPU)
         self._connect(buffer, tensor, load, store)
         return buffer
 
@@ -92,7 +92,7 @@ class Staging:
         return self._copied(tensors, wider, load, store)
 
     def _copied(self, tensors, wider, load=False, store=False) -> Flat:
-        buffer = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=wider or tensors[0].dtype)
+        buffer = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=wider or tensors[0].dtype, device=CPU)
         parts = list(buffer.split([tensor.numel() for tensor in tensors]))
         for part, tensor in zip(parts, tensors):
             self._connect(part, tensor, load, store)

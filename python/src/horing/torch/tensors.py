@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from .._capi import DType, Op
 
+CPU = torch.device("cpu")  # of buffers: named, since a program may have another default
 _RedOp = dist.ReduceOp.RedOpType
 
 

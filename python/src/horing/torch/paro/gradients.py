@@ -169,7 +169,7 @@ class Gradients:
         mine = self.gathering.history
         is_left = any(entry.leaf.grad is not None for entry in self._entries)
         failed = dist.get_rank() if gives_up else -1
-        facts = torch.tensor([mine, -mine, int(is_left), failed, *(int(self._used[entry]) for entry in self._entries)])
+        facts = torch.tensor([mine, -mine, int(is_left), failed, *(int(self._used[entry]) for entry in self._entries)], device="cpu")
         self._group.allreduce(facts, op=dist.ReduceOp.MAX).wait()
         if facts[0] != -facts[1]:
             raise RuntimeError("ranks used parameters in different orders since the last step, so their data was mixed up: all ranks must run the "
