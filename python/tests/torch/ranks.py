@@ -19,10 +19,12 @@ from multiprocessing.connection import wait as wait_for_any
 import torch
 import torch.distributed as dist
 
+import emulated_gpu
 import horing.torch  # noqa: F401
 
 _fork = multiprocessing.get_context("fork")
 torch.set_num_threads(1)
+on_gpu = False  # whether tensors that ranks make are on an emulated GPU, unless they say where
 
 
 @dataclass
@@ -33,6 +35,11 @@ class Outcome:
     error: str | None = None
     exit_code: int | None = None
     seconds: float = 0.0
+
+
+def kind() -> str:
+    """Of the device on which ranks make tensors."""
+    return emulated_gpu.KIND if on_gpu else "cpu"
 
 
 def run(size: int, body: Callable, timeout: float = 40, group: bool = True, group_timeout: float = 20) -> list[Outcome]:
@@ -105,6 +112,9 @@ def _be(body, rank, size, folder, sender, group, group_timeout) -> None:
     begin = time.monotonic()
     value, error = None, None
     try:
+        if on_gpu:
+            emulated_gpu.load()
+            torch.set_default_device(emulated_gpu.KIND)
         if group:
             join(rank, size, folder, group_timeout)
             value = body(rank, size)
@@ -119,5 +129,7 @@ def _be(body, rank, size, folder, sender, group, group_timeout) -> None:
 
 def join(rank: int, size: int, folder: str, timeout: float = 20, name: str = "store", backend: str = "horing") -> None:
     """init_process_group through a file in the folder."""
+    if on_gpu and backend == "horing":
+        backend = f"cpu:horing,{emulated_gpu.KIND}:horing"
     store = dist.FileStore(os.path.join(folder, name), size)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=timeout))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 
 import pytest
 import torch
 import torch.distributed as dist
 
+import ranks
 from ranks import check
 
 SIZES = (2, 4)
@@ -31,13 +33,13 @@ def same(got: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 def bits(tensor: torch.Tensor) -> bytes:
-    tensor = tensor.contiguous()
+    tensor = tensor.contiguous().cpu()
     return bytes(tensor.view(torch.uint8).numpy()) if tensor.numel() else b""
 
 
 def done(work, async_op: bool) -> None:
     if async_op:
-        assert work.wait()
+        assert work.wait(timedelta(seconds=20) if ranks.on_gpu else timedelta(0))  # which on a GPU tells the thread, too
         assert work.is_completed() and work.is_success() and work.exception() is None
     else:
         assert work is None

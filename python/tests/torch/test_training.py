@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 from names import MixedPrecisionPolicy, Shard, distribute_tensor, fully_shard, needs_fsdp2_on_cpu
-from ranks import check
+from ranks import check, kind
 
 
 def model() -> nn.Module:
@@ -147,7 +147,7 @@ def test_fsdp():
 @needs_fsdp2_on_cpu
 def test_fsdp_with_bfloat16_and_hsdp():
     def body(rank, size):
-        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+        mesh = init_device_mesh(kind(), (2, 2), mesh_dim_names=("replicate", "shard"))
         net = fully_shard(model(), mesh=mesh)
         train(net, rank, 3)
         close_to(net, alone(size, 3))
@@ -185,7 +185,7 @@ def test_tensor_parallel():
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     def body(rank, size):
-        mesh = init_device_mesh("cpu", (size,))
+        mesh = init_device_mesh(kind(), (size,))
         net = model()
         expected = copy.deepcopy(net)(batch(0, 0))
         parallelize_module(net, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})

@@ -6,7 +6,7 @@ Importing this module registers it::
     torch.distributed.init_process_group("horing")
 
 From torch 2.14 on an installed package is enough: torch finds it by its entry point. Ranks meet through torch's store; no key
-file and no port are needed. The backend serves tensors on the CPU.
+file and no port are needed. The backend serves tensors on the CPU and on GPUs (devices.py).
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import torch.distributed as dist
 
 __all__ = ["ProcessGroupHoring", "register"]
 
+from .devices import KINDS
 from .process_group import ProcessGroupHoring
 from .uncompiled import leave_uncompiled
 
 
 def register() -> None:
-    """Makes ``"horing"`` a backend of ``torch.distributed`` for tensors on the CPU. Again: no effect."""
+    """Makes ``"horing"`` a backend of ``torch.distributed`` for tensors on the CPU and on GPUs. Again: no effect."""
     if "HORING" not in dist.Backend._plugins:
-        dist.Backend.register_backend("horing", ProcessGroupHoring.create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend("horing", ProcessGroupHoring.create, extended_api=True, devices=["cpu", *KINDS])
 
 
 register()

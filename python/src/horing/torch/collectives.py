@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import threading
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -11,7 +14,9 @@ import torch._C._distributed_c10d as _c10d
 import torch.distributed as dist
 
 from .. import _capi
-from .operation import COMPLETE, Operation, Work
+from .devices import KINDS, Gpu, await_all
+from .on_gpu import OnGpu
+from .operation import COMPLETE, Operation
 from .profiling import shown
 from .sparse import SparseSum
 from .staging import Staging
@@ -54,7 +59,7 @@ def _same_type(*tensors: torch.Tensor) -> None:
 
 
 class Collectives:
-    """For a group with `_lane`, `_rank` and `_size`. Each method returns a Work; with asyncOp before it is complete.
+    """For a group with `_lane`, `_rank`, `_size` and `_timeout`. Each method returns a Work; with asyncOp before it is complete.
 
     Errors that are found before anything is sent (a wrong type, size or layout) are a TypeError or ValueError on this rank.
     """
@@ -78,7 +83,8 @@ class Collectives:
 
     def _allreduce_sparse(self, tensor, opts):
         total = SparseSum(tensor, opts.reduceOp, self._size, lambda: self._lane.comm)
-        return self._finish(Operation("all_reduce of a sparse tensor", total.call, [tensor], [tensor], total.before, total.after), opts)
+        operation = Operation("all_reduce of a sparse tensor", total.call, [tensor], [tensor], total.before, total.after)
+        return self._finish(operation, opts, self._lane)
 
     def allreduce_coalesced(self, tensors, opts=None):
         opts = _options(opts)
@@ -343,37 +349,67 @@ class Collectives:
         return list(tensor.split(list(sizes)))
 
     def barrier(self, opts=None, timeout=None):
-        """Returns when all ranks have made this call."""
+        """Returns when all ranks have made this call, and their work on the GPU before it is complete."""
         opts = _options(opts, timeout=timeout)
         token = torch.zeros(1, dtype=torch.uint8, device=CPU)
 
         def call(stream):
             return _capi.horingAllReduce(token.data_ptr(), token.data_ptr(), 1, _capi.DType.uint8, _capi.Op.MAX, self._lane.comm, stream)
 
-        return self._submit("barrier", opts, Staging(), [], call)
+        before = None
+        if gpu := self._gpu_of_barrier(opts):
+            marks = gpu.mark(), gpu.mark_own()
+            before = functools.partial(await_all, marks, self._timeout)
+        return self._finish(Operation("barrier", call, [], [], before), opts, self._lane)
+
+    def _gpu_of_barrier(self, opts) -> Gpu | None:
+        """Whose work is to be complete before the barrier: that of its options, else the one that the group uses."""
+        device = getattr(opts, "device", None)
+        if device is not None and device.type in KINDS and device.index is not None:
+            return self._on_gpu(device).gpu
+        return next((each.gpu for each in list(self._on_gpus.values())), None)
 
     # ---- Shared ----
+
+    def _open_gpus(self) -> None:
+        self._on_gpus: dict[torch.device, OnGpu] = {}
+        self._on_gpus_lock = threading.Lock()
+
+    def _copier(self, device: torch.device) -> Callable[[Callable[[], None]], None]:
+        """Runs copies of tensors there, behind what the caller's stream holds now, in any thread, which blocks until they are complete."""
+        gpu = self._on_gpu(device).gpu
+        return functools.partial(gpu.copy_behind, gpu.mark(), self._timeout)
 
     def _submit(self, name, opts, staging, result, call, how: Reduction | None = None):
         if how is not None:
             call = self._reducing(call, how)
-        return self._finish(Operation(name, call, staging.tensors, result, staging.before, staging.after), opts)
+        tensors, lane = staging.tensors, self._lane
+        if staging.device is not None:
+            staging.check_devices()
+            tensors, lane = tensors + staging.buffers, self._on_gpu(staging.device)
+        return self._finish(Operation(name, call, tensors, result, staging.before, staging.after), opts, lane)
 
-    def _finish(self, operation: Operation, opts):
+    def _on_gpu(self, device: torch.device) -> OnGpu:
+        with self._on_gpus_lock:
+            if device not in self._on_gpus:
+                self._on_gpus[device] = OnGpu(self._lane, device)
+            return self._on_gpus[device]
+
+    def _finish(self, operation: Operation, opts, lane):
         if opts.timeout > _NO_TIMEOUT:
             operation.timeout = opts.timeout.total_seconds()
         if getattr(opts, "asyncOp", True):  # torch 2.4 always waits for the handle itself, where its options lack this
-            shown(self._lane.start, operation)
-            work = Work(self._lane, operation)
+            shown(lane.start, operation)
+            work = lane.Handle(lane, operation)
             if _compiled_code_may_wait():
                 work.register([tensor for tensor in operation.result if isinstance(tensor, torch.Tensor)])
             return self._handle(work)
-        shown(self._lane.run, operation)
+        shown(lane.run, operation)
         if opts.asyncOp is False:
             return COMPLETE
-        if not operation.complete:
+        if not operation.complete and operation.event is None:
             operation.end(None)
-        return Work(self._lane, operation)
+        return lane.Handle(lane, operation)
 
     def _reducing(self, call, how: Reduction):
         return lambda stream: self._reduce(how, lambda op: call(stream, op))

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from .. import _capi, _interrupt
 from .failures import failure
 from .helpers import run_on_helper
-from .operation import Operation
+from .operation import Operation, Work
 
 _USAGE, _TIMEOUT = 5, 8
 _LINGER = 1.0  # seconds that a lane's thread waits for more work
@@ -52,6 +52,8 @@ class Lane:
     Any thread may use a lane.
     """
 
+    Handle = Work  # of operations that begin here
+
     def __init__(self, make: Callable[[], int], describe: Callable[[Operation], str], name_rank: Callable[[int], int],
                  trunk: Lane | None = None):
         self._describe, self._name_rank = describe, name_rank
@@ -70,6 +72,9 @@ class Lane:
         self._branching = threading.Lock()  # held where branches are made or ended
         if trunk is None:
             _open_lanes.add(self)
+        self._gpus: list = []  # the streams of this lane there
+        self._error_on_gpus: BaseException | None = None  # of what was under way there at the end
+        self._is_failure_told = False  # to a caller
         self._open(make)
 
     def branch(self) -> Lane:
@@ -127,19 +132,74 @@ class Lane:
             self._count_in(operation)
             self._pass_on(operation)
 
+    # ---- Operations on GPUs (on_gpu.py), which run elsewhere ----
+
+    def add_gpu(self, gpu) -> None:
+        """One that will have operations of this lane."""
+        self._gpus.append(gpu)
+
+    def submit_to_gpu(self, operation: Operation, enqueue: Callable[[Operation], int]) -> None:
+        """enqueue(operation), which returns a result code, behind all earlier operations. Raises its error."""
+        while True:
+            with self._lock:
+                self.check_open()
+                if not self._tasks:
+                    self._count_in(operation)
+                    code = enqueue(operation)
+                    if code:
+                        raise self._failure(operation, code)
+                    return
+                latest = self._tasks[-1]
+            latest.wait(None)  # its thread needs the lock
+
+    def error_on_gpu(self, operation: Operation) -> BaseException | None:
+        """That of the communicator, which has no error of its single operations there."""
+        if self.comm is None:
+            return self._error_on_gpus
+        code = self._error_code()
+        return self._failure(operation, code) if code else None
+
+    def _error_code(self) -> int:
+        """The communicator's, of whatever operation; 0: it has none, or has ended."""
+        code = ctypes.c_int()
+        unknown = self.comm is None or _capi.horingCommGetAsyncError(self.comm, code)
+        return 0 if unknown or code.value == _capi.IN_PROGRESS else code.value
+
+    def _is_busy_on_gpus(self) -> bool:
+        return not all(gpu.is_idle() for gpu in self._gpus)
+
+    def _finish_gpus(self) -> None:
+        """Their operations end at the deadline, but a program's own work on its streams may not."""
+        timeout = ctypes.c_int()
+        if not self._gpus or _capi.horingCommGetTimeout(self.comm, timeout):
+            return
+        deadline = time.monotonic() + timeout.value / 1000 if timeout.value else math.inf
+        while self._is_busy_on_gpus() and not self._error_code() and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    # ---- Waiting ----
+
     def wait(self, operation: Operation, seconds: float | None = None) -> None:
         """Returns when the operation is complete. Raises its error, or a TimeoutError after so many seconds."""
         seconds = operation.timeout if seconds is None else seconds
         try:
             done = operation.complete or self._wait(operation, seconds)
         except KeyboardInterrupt:
-            self._whole()._interrupted = True
+            self.note_interrupt()
             raise
         if not done:
-            raise failure(_TIMEOUT, f"{self._describe(operation)}: not complete after {seconds} s: other ranks have not made this call "
-                          "yet, or are slow; the operation continues")
+            raise self.late(operation, seconds)
         if operation.error is not None:
             raise operation.error
+
+    def note_interrupt(self) -> None:
+        """Ctrl-C ended a wait: the lane will not wait for operations when it is closed."""
+        self._whole()._interrupted = True
+
+    def late(self, operation: Operation, seconds: float) -> BaseException:
+        """The error of a thread that waited so long."""
+        return failure(_TIMEOUT, f"{self._describe(operation)}: not complete after {seconds} s: other ranks have not made this call yet, or "
+                       "are slow; the operation continues")
 
     def is_complete(self, operation: Operation) -> bool:
         return operation.complete or (operation.mark is not None and self._wait(operation, 0.0))
@@ -188,7 +248,11 @@ class Lane:
 
     def _run_here(self, operation: Operation) -> None:
         if operation.before is not None:
-            operation.before()
+            try:
+                operation.before()
+            except KeyboardInterrupt:
+                self.note_interrupt()
+                raise
         code = _interrupt.run((self,), operation.call, None)
         if code:
             raise self._failure(operation, code)
@@ -255,6 +319,7 @@ class Lane:
         return None
 
     def _failure(self, operation: Operation, code: int) -> BaseException:
+        self._is_failure_told = True
         if self.ended is not None:
             return self.ended
         comm = self.comm
@@ -290,10 +355,11 @@ class Lane:
     def is_busy(self) -> bool:
         """Whether an operation is under way."""
         latest = self._latest()
-        return bool(self._tasks) or latest is not None and not self.is_complete(latest)
+        return bool(self._tasks) or latest is not None and not self.is_complete(latest) or self._is_busy_on_gpus()
 
     def close(self) -> None:
-        """Waits until all submitted operations are complete, then releases the communicator. After Ctrl-C it does not wait."""
+        """Waits until all submitted operations are complete, then releases the communicator. After Ctrl-C it does not wait. Raises the
+        error of operations on GPUs that no call has raised."""
         if self._interrupted:
             return self.abort(_closed())
         for lane in (*self._branches, self):
@@ -302,7 +368,15 @@ class Lane:
             for operation in tasks:
                 operation.wait(None)
             lane._finish_stream()
+        self._finish_gpus()
+        error = None if self._is_failure_told else self._untold_error()
         self._release(_capi.horingCommDestroy, _closed())
+        if error is not None:
+            raise error
+
+    def _untold_error(self) -> BaseException | None:
+        code = self._error_code() if self._gpus else 0
+        return self._failure(Operation("an operation on a GPU that nobody waited for", None, ()), code) if code else None
 
     def abort(self, reason: BaseException | None = None) -> None:
         """Fails operations in progress, here and on the other ranks. Any thread, any time."""
@@ -314,6 +388,8 @@ class Lane:
     def _release(self, end_communicator: Callable, reason: BaseException) -> None:
         with self._branching, self._end:
             self.ended = self.ended or reason
+            if self._is_busy_on_gpus() or self._gpus and self._error_code():
+                self._error_on_gpus = self.ended
             comm, self.comm = self.comm, None
             for lane in self._branches:
                 lane.ended, lane.comm = lane.ended or reason, None

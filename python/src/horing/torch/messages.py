@@ -8,18 +8,24 @@ matches messages by tag and rank.
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 
 from .. import _capi
+from .devices import KINDS
 from .lane import Lane
 from .operation import Operation, Work
 from .own_messages import OwnMessages
 from .profiling import shown
-from .staging import Staging
+from .staging import Staging, StagingOnHost
 from .tensors import movable
 
 _ANY_RANK = -1
 _MOST_CHANNELS = 64  # before idle ones are reused
+
+
+def _staging_of(tensor) -> Staging:
+    return Staging() if tensor.is_cpu else StagingOnHost()
 
 
 class _Message(Work):
@@ -33,7 +39,10 @@ class _Message(Work):
 
 
 class Messages:
-    """For a group with `_rank`, `_size`, `_member`, `_timeout` and `_lane`. Each method returns at once, with a Work."""
+    """For a group with `_rank`, `_size`, `_member`, `_timeout`, `_lane` and `_copier`. Each method returns at once, with a Work.
+
+    Messages of tensors on a GPU pass through memory of the host, and a thread that waits for one blocks.
+    """
 
     def _open_messages(self) -> None:
         self._channels: dict[tuple[int, int, int], Lane] = {}
@@ -45,7 +54,7 @@ class Messages:
         if peer == self._rank:
             return self._own(Operation("send", None, [tensor]), tag)
         self._check_peer(peer)
-        staging = Staging()
+        staging = _staging_of(tensor)
         buffer = staging.input(tensor)
         pointer, (dtype, count) = buffer.data_ptr(), movable(buffer)
         return self._message(f"send to rank {peer} with tag {tag}", (self._rank, peer, tag), staging, [], ctypes.c_int(self._rank),
@@ -62,7 +71,7 @@ class Messages:
         return self._receive(tensors[0], _ANY_RANK, tag, f"recv from any rank with tag {tag}")
 
     def _receive(self, tensor, peer: int, tag: int, name: str):
-        staging = Staging()
+        staging = _staging_of(tensor)
         buffer = staging.output(tensor)
         pointer, (dtype, count) = buffer.data_ptr(), movable(buffer)
         source = ctypes.c_int(peer)
@@ -71,11 +80,18 @@ class Messages:
                                                                    self._lane.comm, stream))
 
     def _own(self, operation: Operation, tag: int):
+        device = operation.tensors[0].device
+        if device.type in KINDS:
+            operation.call = self._copier(device)
         shown(self._own_messages.start, operation, tag)
         return self._handle(_Message(self._own_messages, operation, ctypes.c_int(self._rank)))
 
     def _message(self, name: str, channel: tuple[int, int, int], staging: Staging, result: list, source: ctypes.c_int, call):
-        operation = Operation(name, call, staging.tensors, result, staging.before, staging.after)
+        before, after = staging.before, staging.after
+        if staging.device is not None:
+            copier = self._copier(staging.device)
+            before, after = (copy and functools.partial(copier, copy) for copy in (before, after))
+        operation = Operation(name, call, staging.tensors, result, before, after)
         with self._channels_lock:
             lane = self._channel(channel)
             shown(lane.start, operation)

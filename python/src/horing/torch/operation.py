@@ -18,11 +18,11 @@ class Operation:
 
     `before` and `after` copy tensors that the library cannot read or write where they are; they run on the caller's or on the
     lane's thread, right before and after the call. `tensors` are kept until the operation is complete. `result` is the value of
-    its future. On a stream, `stream` and `mark` give its place.
+    its future. On a stream, `stream` and `mark` give its place; on a GPU, `event` does, and `stream` is that of the caller.
     """
 
     __slots__ = ("name", "call", "tensors", "result", "before", "after", "timeout", "sequence", "error", "complete", "stream", "mark",
-                 "_waiting", "_watchers")
+                 "event", "_waiting", "_watchers")
 
     def __init__(self, name: str, call: Callable, tensors, result=(), before=None, after=None, timeout: float | None = None):
         self.name, self.call, self.tensors, self.result = name, call, tensors, result
@@ -30,7 +30,7 @@ class Operation:
         self.sequence = 0
         self.error: BaseException | None = None
         self.complete = False
-        self.stream = self.mark = None
+        self.stream = self.mark = self.event = None
         self._waiting: threading.Lock | None = None
         self._watchers: list[Callable] = []
 
@@ -47,6 +47,10 @@ class Operation:
         if self._waiting is not None:
             self._waiting.release()
         self._tell_watchers()
+
+    def let_go(self) -> None:
+        """Nobody touches its tensors any more."""
+        self.tensors = self.call = self.before = self.after = None
 
     def wait(self, seconds: float | None) -> bool:
         """Whether it is complete after at most so many seconds (None: until its own deadline)."""
@@ -147,9 +151,18 @@ class Work(dist.Work):
         return self._future
 
     def get_future_result(self) -> torch.futures.Future:
-        """A future of the number of a WorkResult."""
-        kind = _c10d.WorkResult
-        return self.get_future().then(lambda done: int(kind.COMM_ERROR if self._operation.error else kind.SUCCESS))
+        """A future of the number of a WorkResult, which is there when the operation is complete, on a GPU, too."""
+        self._asked = True
+        kind, operation, future = _c10d.WorkResult, self._operation, torch.futures.Future()
+
+        def deliver() -> None:
+            future.set_result(int(kind.COMM_ERROR if operation.error else kind.SUCCESS))
+
+        if operation.complete:
+            deliver()
+        else:
+            self._lane.when_complete(operation, deliver)
+        return future
 
     def _get_sequence_number(self) -> int:
         return self._operation.sequence
@@ -162,7 +175,10 @@ class Work(dist.Work):
 
 
 def _future_of(lane, operation: Operation) -> torch.futures.Future:
-    future = torch.futures.Future()
+    if operation.event is not None:
+        return lane.future(operation)
+    devices = {tensor.device for tensor in _tensors_in(operation.result) if not tensor.is_cpu}
+    future = torch.futures.Future(devices=list(devices))
 
     def deliver(_) -> object:
         if operation.error is not None:
@@ -175,6 +191,14 @@ def _future_of(lane, operation: Operation) -> torch.futures.Future:
     else:
         lane.when_complete(operation, lambda: future.set_result(None))
     return delivered
+
+
+class WorkOnGpu(Work):
+    """Of an operation on a GPU (on_gpu.py)."""
+
+    def __del__(self):
+        self._lane.abandon(self._operation)
+        super().__del__()
 
 
 class Together(dist.Work):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable
-
-import torch
 
 from .failures import failure
 from .operation import Operation
@@ -25,14 +24,14 @@ class OwnMessages:
         self._ended: BaseException | None = None
 
     def start(self, operation: Operation, tag: int) -> None:
-        """Of one tensor, named "send" or "recv". Raises errors of the tensor."""
+        """Of one tensor, named "send" or "recv"; call(copy), if set, runs copies of it. Raises errors of the tensor."""
         sends = operation.name == "send"
         (check_input if sends else check_output)(operation.tensors[0])
         operation.timeout = self.timeout
         other = self._meet(operation, tag, "recv" if sends else "send")
         if other is not None:
             sent, received = (operation, other) if sends else (other, operation)
-            error = self._copy(received.tensors[0], sent.tensors[0])
+            error = self._copy(received, sent)
             operation.end(error)
             other.end(error)
 
@@ -72,12 +71,20 @@ class OwnMessages:
                 del self._waiting[counterpart, tag]
         return other
 
-    def _copy(self, received: torch.Tensor, sent: torch.Tensor) -> BaseException | None:
+    def _copy(self, receive: Operation, send: Operation) -> BaseException | None:
+        received, sent = receive.tensors[0], send.tensors[0]
         if received.dtype is not sent.dtype or received.numel() != sent.numel():
             return failure(_USAGE, f"a rank sent itself {sent.numel()} elements of {sent.dtype} and received {received.numel()} of "
                            f"{received.dtype}")
-        try:
+
+        def copy() -> None:
             received.detach().copy_(sent.detach().reshape(received.shape))
+
+        for operation in (send, receive):
+            if operation.call is not None:
+                copy = functools.partial(operation.call, copy)
+        try:
+            copy()
         except Exception as error:  # becomes that of both ends
             return error
         return None

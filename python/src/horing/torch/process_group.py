@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from .. import _capi
 from .collectives import Collectives
+from .devices import KINDS, kinds_here
 from .lane import Lane
 from .meeting import Meeting
 from .member import Member
@@ -19,7 +20,6 @@ from .messages import Messages
 from .offspring import Offspring
 from .operation import Together
 
-_DEVICES = [torch.device("cpu")]
 _MOST_UNASKED = 4096  # handles; a program may drop as many while C++ has one
 
 
@@ -57,6 +57,7 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
         self._unasked: deque[dist.Work] = deque(maxlen=_MOST_UNASKED)
         self._get_unasked = weakref.ref(self._unasked)
         self._open_messages()
+        self._open_gpus()
         make = make or Meeting(store, self._member, self._timeout).communicator
         self._lane = Lane(lambda: self._new_communicator(make), self._member.describe, self._member.global_rank)
 
@@ -116,11 +117,11 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return list(_DEVICES)
+        return [torch.device(kind) for kind in ("cpu", *kinds_here())]
 
     def _get_backend(self, device: torch.device) -> ProcessGroupHoring:
-        if torch.device(device).type != "cpu":
-            raise RuntimeError(f"horing has no backend for {device}: it serves tensors on the CPU")
+        if torch.device(device).type not in ("cpu", *KINDS):
+            raise RuntimeError(f"horing has no backend for {device}: it serves tensors on the CPU and on GPUs of {', '.join(KINDS)}")
         return self
 
     @property
@@ -159,7 +160,8 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
     # ---- Ending ----
 
     def shutdown(self) -> None:
-        """Waits for started operations, then releases the group's connections. Later calls raise an error."""
+        """Waits for started operations, then releases the group's connections. Later calls raise an error. Raises that of operations
+        on GPUs which nobody has seen."""
         self._end(self._lane.close)
 
     def abort(self) -> None:
@@ -167,9 +169,11 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
         self._end(self._lane.abort)
 
     def _end(self, end_lane: Callable[[], None]) -> None:
-        end_lane()
-        self._own_messages.end(self._lane.ended)
-        self._unasked.clear()
+        try:
+            end_lane()
+        finally:
+            self._own_messages.end(self._lane.ended)
+            self._unasked.clear()
 
     # ---- Older and newer names ----
 

@@ -17,6 +17,8 @@ class SparseSum:
     def __init__(self, tensor: torch.Tensor, reduce_op, size: int, comm: Callable[[], int]):
         if reduce_op != dist.ReduceOp.SUM:
             raise TypeError("horing reduces sparse tensors by SUM only")
+        if not tensor.is_cpu:
+            raise TypeError(f"horing reduces sparse tensors on the CPU, not on {tensor.device}")
         self._tensor, self._size, self._comm = tensor, size, comm
         self._counts = torch.zeros(size, dtype=torch.int64, device=CPU)
 

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from .._capi import DType, Op
+from .devices import KINDS
 
 CPU = torch.device("cpu")  # of buffers: named, since a program may have another default
 _RedOp = dist.ReduceOp.RedOpType
@@ -101,18 +102,22 @@ def reduction(dtype: torch.dtype, reduce_op) -> Reduction:
     return found
 
 
-def check_input(tensor: torch.Tensor) -> None:
-    if not tensor.is_cpu or tensor.layout is not torch.strided:
-        raise TypeError(f"horing moves dense tensors on the CPU, not {tensor.layout} on {tensor.device}")
+def check_input(tensor: torch.Tensor) -> bool:
+    """Whether it is on a GPU."""
+    is_on_gpu = not tensor.is_cpu
+    if (is_on_gpu and tensor.device.type not in KINDS) or tensor.layout is not torch.strided:
+        raise TypeError(f"horing moves dense tensors on the CPU or on GPUs ({', '.join(KINDS)}), not {tensor.layout} on {tensor.device}")
     if type(tensor) is not torch.Tensor and not tensor.data_ptr() and tensor.numel():
         raise TypeError(f"horing moves tensors that have memory; this {type(tensor).__name__} has none: pass the tensors that it wraps")
+    return is_on_gpu
 
 
-def check_output(tensor: torch.Tensor) -> None:
+def check_output(tensor: torch.Tensor) -> bool:
     """Also that no two elements are the same memory."""
-    check_input(tensor)
+    is_on_gpu = check_input(tensor)
     if not tensor.is_contiguous() and torch._debug_has_internal_overlap(tensor) == 1:
         raise ValueError("an output tensor has elements that share memory (it was expanded): pass a clone")
+    return is_on_gpu
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -128,6 +133,10 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 def extent(tensor: torch.Tensor) -> tuple[int, int]:
     begin = tensor.data_ptr()
     return begin, begin + tensor.numel() * tensor.element_size()
+
+
+def are_in_one_storage(tensors: list[torch.Tensor]) -> bool:
+    return len({tensor.untyped_storage().data_ptr() for tensor in tensors}) <= 1
 
 
 class Blocks:

@@ -1,0 +1,119 @@
+"""GPUs, as the operations of a group see them: what torch is asked about devices, streams and events is asked here.
+
+A group has streams of its own on a GPU. An operation is enqueued on one of them, behind what the caller's stream holds by then; whoever
+waits for it orders a stream behind it, and no thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+
+import torch
+
+from .failures import failure
+
+KINDS = ["cuda"]  # of devices whose memory and streams the library takes for those of a GPU
+_LONGEST_NAP = 0.001  # seconds
+_TIMEOUT = 8
+
+
+def kinds_here() -> list[str]:
+    """Those that this torch was built for. Asking CUDA for its GPUs here would keep it from working in children forked later."""
+    return [kind for kind in KINDS if kind != "cuda" or torch.backends.cuda.is_built()]
+
+
+def has_passed(event, seconds: float) -> bool:
+    """Blocks until a GPU has come to the event, at most so many seconds. Ctrl-C ends it."""
+    deadline, nap = time.monotonic() + seconds, 0.00002
+    while not event.query():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(nap)
+        nap = min(2 * nap, _LONGEST_NAP)
+    return True
+
+
+def await_all(events, seconds: float) -> None:
+    """As has_passed(), for each; raises a TimeoutError."""
+    for event in events:
+        if not has_passed(event, seconds):
+            raise failure(_TIMEOUT, f"the work before it on the GPU is not complete after {seconds} s: a kernel hangs, or waits for a stream "
+                          "that does")
+
+
+@functools.cache
+def _stream_for(purpose: str, device: torch.device):
+    """One for all groups: torch has 32 streams on a GPU, and gives them out again after that. A group whose stream is also that of
+    another's copies could wait for itself."""
+    return getattr(torch, device.type).Stream(device)
+
+
+class Gpu:
+    """A GPU, and the stream of one group there. Any thread; enqueue() one at a time."""
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self._torch = getattr(torch, device.type)
+        self._stream = self._torch.Stream(device)
+        self._results = _stream_for("results", device)  # where they are handed to futures: it waits for nothing but operations
+        self._copies = _stream_for("copies", device)  # of threads that wait for them
+
+    def enqueue(self, call: Callable[[int], int]) -> tuple[int, object]:
+        """call(cudaStream_t), while the group's stream is the current one, which is ordered behind the caller's. Its result code, and an
+        event behind what it enqueued. An error leaves nothing that the caller's stream is not ordered behind."""
+        callers = self.current()
+        self._stream.wait_stream(callers)
+        code = None
+        try:
+            with self._torch.stream(self._stream):
+                code = call(self._stream.cuda_stream)
+        finally:
+            event = self._stream.record_event()
+            if code != 0:  # a graph that is recorded has to get this stream back
+                callers.wait_event(event)
+        return code, event
+
+    def current(self):
+        """The caller's stream."""
+        return self._torch.current_stream(self.device)
+
+    def mark(self):
+        """An event behind what the caller's stream holds."""
+        return self.current().record_event()
+
+    def mark_own(self):
+        """An event behind all operations of the group."""
+        return self._stream.record_event()
+
+    def order_behind(self, event) -> None:
+        """The caller's stream goes on once the event has passed."""
+        self.current().wait_event(event)
+
+    def keep(self, tensors: list[torch.Tensor]) -> None:
+        """The memory of the tensors is not given to others before what the group has enqueued by now is complete."""
+        for tensor in tensors:
+            tensor.record_stream(self._stream)
+
+    def future(self, result, event) -> torch.futures.Future:
+        """One that has the result at once, and orders streams of those who take it behind the event."""
+        future = torch.futures.Future(devices=[self.device])
+        self._results.wait_event(event)
+        with self._torch.stream(self._results):
+            future.set_result(result)
+        return future
+
+    def copy_behind(self, event, seconds: float, copy: Callable[[], None]) -> None:
+        """copy(), which enqueues copies, once the event has passed, within so many seconds; blocks until they are complete."""
+        await_all([event], seconds)
+        with self._torch.stream(self._copies):
+            copy()
+            self._copies.synchronize()
+
+    def is_idle(self) -> bool:
+        """Whether all operations of the group are complete. A GPU that has failed completes none."""
+        try:
+            return self._stream.query()
+        except RuntimeError:
+            return True
