@@ -231,6 +231,33 @@ def test_futures():
     check(2, body)
 
 
+@pytest.mark.parametrize("are_groups_two", (True, False))
+def test_a_future_waits_for_its_own_operation_only(are_groups_two):
+    """Rank 1 makes the second operation only after it has the result of the third, which is behind the future of the first on rank 0."""
+    def body(rank, size):
+        one, other = dist.new_group([0, 1]), dist.new_group([0, 1])
+        second_on = other if are_groups_two else one
+        for group in (one, other):
+            dist.all_reduce(full(0), group=group)
+        tensors = [full(rank + 1) for _ in range(3)]
+        module().synchronize()
+        first = dist.all_reduce(tensors[0], group=one, async_op=True)
+        if rank == 0:
+            second = dist.all_reduce(tensors[1], group=second_on, async_op=True)
+            later, earlier = second.get_future(), first.get_future()
+            earlier.wait()
+        first.wait()
+        dist.all_reduce(tensors[2], group=one if are_groups_two else other)
+        if rank == 1:
+            assert (tensors[2].cpu() == 3).all()
+            second = dist.all_reduce(tensors[1], group=second_on, async_op=True)
+            later = second.get_future()
+        later.wait()
+        assert all((tensor.cpu() == 3).all() for tensor in tensors)
+
+    check(2, body, group_timeout=5)
+
+
 def test_a_barrier_waits_for_the_work_of_all_gpus():
     def body(rank, size):
         tensor, written = full(0), full(1)
@@ -297,7 +324,7 @@ def test_groups_do_not_share_streams():
         for group in groups:
             dist.all_reduce(full(1), group=group)
         gpus = [each.gpu for group in groups for each in group._on_gpus.values()]
-        streams = [gpu._stream.stream_id for gpu in gpus] + [gpus[0]._results.stream_id, gpus[0]._copies.stream_id]
+        streams = [gpu._stream.stream_id for gpu in gpus] + [gpus[0]._copies.stream_id]
         assert len(gpus) == 20 and len(set(streams)) == len(streams)
 
     check(1, body)

@@ -44,9 +44,9 @@ def await_all(events, seconds: float) -> None:
 
 
 @functools.cache
-def _stream_for(purpose: str, device: torch.device):
-    """One for all groups: torch has 32 streams on a GPU, and gives them out again after that. A group whose stream is also that of
-    another's copies could wait for itself."""
+def _copy_stream(device: torch.device):
+    """Of threads that wait for their copies. One for all groups: torch has 32 streams on a GPU, and gives them out again after that.
+    A group whose stream is also that of another's copies could wait for itself."""
     return getattr(torch, device.type).Stream(device)
 
 
@@ -57,8 +57,7 @@ class Gpu:
         self.device = device
         self._torch = getattr(torch, device.type)
         self._stream = self._torch.Stream(device)
-        self._results = _stream_for("results", device)  # where they are handed to futures: it waits for nothing but operations
-        self._copies = _stream_for("copies", device)  # of threads that wait for them
+        self._copies = _copy_stream(device)
 
     def enqueue(self, call: Callable[[int], int]) -> tuple[int, object]:
         """call(cudaStream_t), while the group's stream is the current one, which is ordered behind the caller's. Its result code, and an
@@ -96,11 +95,10 @@ class Gpu:
         for tensor in tensors:
             tensor.record_stream(self._stream)
 
-    def future(self, result, event) -> torch.futures.Future:
-        """One that has the result at once, and orders streams of those who take it behind the event."""
+    def future(self, result) -> torch.futures.Future:
+        """One that has the result at once, and orders streams of those who take it behind what the group has enqueued by now."""
         future = torch.futures.Future(devices=[self.device])
-        self._results.wait_event(event)
-        with self._torch.stream(self._results):
+        with self._torch.stream(self._stream):
             future.set_result(result)
         return future
 

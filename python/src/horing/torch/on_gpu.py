@@ -47,6 +47,8 @@ class OnGpu:
 
         operation.stream = self.gpu.current()
         code, operation.event = self.gpu.enqueue(call)
+        if not code:  # here, since a stream that waited later for the event would keep the waits for others, too
+            operation.future = self.gpu.future(operation.result)
         return code
 
     def wait(self, operation: Operation, seconds: float | None = None) -> None:
@@ -97,7 +99,7 @@ class OnGpu:
             operation.end(error)
 
     def future(self, operation: Operation) -> torch.futures.Future:
-        return self.gpu.future(operation.result, operation.event)
+        return operation.future or self.gpu.future(operation.result)
 
     def abandon(self, operation: Operation) -> None:
         """No stream that has given it memory will wait for it."""

@@ -18,11 +18,11 @@ class Operation:
 
     `before` and `after` copy tensors that the library cannot read or write where they are; they run on the caller's or on the
     lane's thread, right before and after the call. `tensors` are kept until the operation is complete. `result` is the value of
-    its future. On a stream, `stream` and `mark` give its place; on a GPU, `event` does, and `stream` is that of the caller.
+    its future. On a stream, `stream` and `mark` give its place; on a GPU, `event` does, `stream` is that of the caller, and `future` is there.
     """
 
     __slots__ = ("name", "call", "tensors", "result", "before", "after", "timeout", "sequence", "error", "complete", "stream", "mark",
-                 "event", "_waiting", "_watchers")
+                 "event", "future", "_waiting", "_watchers")
 
     def __init__(self, name: str, call: Callable, tensors, result=(), before=None, after=None, timeout: float | None = None):
         self.name, self.call, self.tensors, self.result = name, call, tensors, result
@@ -30,7 +30,7 @@ class Operation:
         self.sequence = 0
         self.error: BaseException | None = None
         self.complete = False
-        self.stream = self.mark = self.event = None
+        self.stream = self.mark = self.event = self.future = None
         self._waiting: threading.Lock | None = None
         self._watchers: list[Callable] = []
 
@@ -105,7 +105,7 @@ class Work(dist.Work):
     def __del__(self):
         if not self._asked and self.unasked is not None and (kept := self.unasked()) is not None:
             if sum(tensor.nbytes for tensor in _tensors_in(self._operation.result)) > _LARGE:
-                self._operation.result = None
+                self._operation.result = self._operation.future = None
                 self._registered.clear()
             kept.append(self)
 
