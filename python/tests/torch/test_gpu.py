@@ -401,6 +401,44 @@ def test_the_end_of_a_group_raises_what_nobody_has_seen():
     assert outcomes[0].error is None, outcomes[0].error
 
 
+def test_the_end_of_a_group_raises_what_was_only_asked_for():
+    def body(rank, size):
+        meet()
+        if rank == 1:
+            os._exit(3)
+        works = [dist.all_reduce(full(1), async_op=True), dist.all_reduce(torch.ones(4, device="cpu"), async_op=True),
+                 dist.irecv(full(1), 1)]
+        number = works[0].get_future_result()
+        module().synchronize()
+        while not all(work.is_completed() for work in works):
+            time.sleep(0.01)
+        assert number.wait() == int(torch._C._distributed_c10d.WorkResult.COMM_ERROR)
+        with pytest.raises(dist.DistBackendError, match="nobody waited for.*rank 1"):
+            dist.destroy_process_group()
+        assert dist.is_initialized()
+
+    outcomes = run(2, body, group_timeout=10)  # which destroys the group a second time
+    assert outcomes[0].error is None, outcomes[0].error
+
+
+@pytest.mark.parametrize("fails", ("message", "future of a message", "operation on the CPU"))
+def test_the_end_of_a_group_does_not_raise_again(fails):
+    def body(rank, size):
+        meet()
+        if rank == 1:
+            os._exit(3)
+        with pytest.raises(RuntimeError, match="rank 1"):
+            if fails == "operation on the CPU":
+                dist.all_reduce(torch.ones(4, device="cpu"))
+            elif fails == "message":
+                dist.recv(full(1), 1)
+            else:
+                dist.irecv(full(1), 1).get_future().wait()
+
+    outcomes = run(2, body, group_timeout=10)
+    assert outcomes[0].error is None, outcomes[0].error
+
+
 def test_the_number_of_a_result_comes_with_it():
     def body(rank, size):
         meet()

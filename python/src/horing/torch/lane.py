@@ -147,7 +147,7 @@ class Lane:
                     self._count_in(operation)
                     code = enqueue(operation)
                     if code:
-                        raise self._failure(operation, code)
+                        raise self.told(self._failure(operation, code))
                     return
                 latest = self._tasks[-1]
             latest.wait(None)  # its thread needs the lock
@@ -190,7 +190,12 @@ class Lane:
         if not done:
             raise self.late(operation, seconds)
         if operation.error is not None:
-            raise operation.error
+            raise self.told(operation.error)
+
+    def told(self, error: BaseException) -> BaseException:
+        """The error, which is raised to a caller now: the end of the lane will not."""
+        self._whole()._is_failure_told = True
+        return error
 
     def note_interrupt(self) -> None:
         """Ctrl-C ended a wait: the lane will not wait for operations when it is closed."""
@@ -255,7 +260,7 @@ class Lane:
                 raise
         code = _interrupt.run((self,), operation.call, None)
         if code:
-            raise self._failure(operation, code)
+            raise self.told(self._failure(operation, code))
         if operation.after is not None:
             operation.after()
 
@@ -268,16 +273,16 @@ class Lane:
     def _issue(self, operation: Operation) -> None:
         if len(self._on_stream) >= _MOST_UNSEEN:
             self.is_complete(self._on_stream[len(self._on_stream) // 2])
-        operation.stream, operation.mark = self._put_on_stream(operation)
+        code, operation.stream, operation.mark = self._put_on_stream(operation)
+        if code:
+            raise self.told(self._failure(operation, code))
         self._on_stream.append(operation)
 
-    def _put_on_stream(self, operation: Operation) -> tuple[int, int]:
-        """The stream and the mark to wait for."""
+    def _put_on_stream(self, operation: Operation) -> tuple[int, int, int]:
+        """The result code; the stream and the mark to wait for."""
         stream, mark = self._stream, ctypes.c_uint64()
         code = operation.call(stream) or _capi.horingStreamMark(stream, mark)
-        if code:
-            raise self._failure(operation, code)
-        return stream, mark.value
+        return code, stream, mark.value
 
     def _hand_over(self, operation: Operation) -> None:
         operation.begin()
@@ -306,8 +311,8 @@ class Lane:
             self._finish_stream()
             if operation.before is not None:
                 operation.before()
-            stream, mark = self._put_on_stream(operation)
-            code = _capi.IN_PROGRESS
+            code, stream, mark = self._put_on_stream(operation)
+            code = code or _capi.IN_PROGRESS
             while code == _capi.IN_PROGRESS:
                 code = _capi.horingStreamWait(stream, mark, _SLICE_MS)
             if code:
@@ -319,7 +324,6 @@ class Lane:
         return None
 
     def _failure(self, operation: Operation, code: int) -> BaseException:
-        self._is_failure_told = True
         if self.ended is not None:
             return self.ended
         comm = self.comm
@@ -376,7 +380,7 @@ class Lane:
 
     def _untold_error(self) -> BaseException | None:
         code = self._error_code() if self._gpus else 0
-        return self._failure(Operation("an operation on a GPU that nobody waited for", None, ()), code) if code else None
+        return self._failure(Operation("an operation that nobody waited for", None, ()), code) if code else None
 
     def abort(self, reason: BaseException | None = None) -> None:
         """Fails operations in progress, here and on the other ranks. Any thread, any time."""

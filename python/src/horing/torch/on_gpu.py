@@ -77,7 +77,7 @@ class OnGpu:
             self.abandon(operation)  # the stream may be busy with it, or with what is before it
             operation.end(error)
         if operation.error is not None:
-            raise operation.error
+            raise self._lane.told(operation.error)
 
     def is_complete(self, operation: Operation) -> bool:
         if operation.complete or not operation.event.query():

@@ -182,7 +182,7 @@ def _future_of(lane, operation: Operation) -> torch.futures.Future:
 
     def deliver(_) -> object:
         if operation.error is not None:
-            raise operation.error  # so that callers in C++ (DDP's reducer) see an error, too
+            lane.wait(operation)  # raises it, so that callers in C++ (DDP's reducer) see an error, too
         return operation.result
 
     delivered = future.then(deliver)

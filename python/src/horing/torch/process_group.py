@@ -160,8 +160,8 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
     # ---- Ending ----
 
     def shutdown(self) -> None:
-        """Waits for started operations, then releases the group's connections. Later calls raise an error. Raises that of operations
-        on GPUs which nobody has seen."""
+        """Waits for started operations, then releases the group's connections. Later calls raise an error. Raises that of operations,
+        if the group has some on GPUs, which was raised to nobody."""
         self._end(self._lane.close)
 
     def abort(self) -> None:
