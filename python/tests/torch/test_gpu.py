@@ -196,6 +196,24 @@ def test_memory_of_an_operation_that_failed():
     assert outcomes[0].error is None, outcomes[0].error
 
 
+def test_memory_of_a_call_that_was_given_up():
+    """A call that waits has no handle that could keep its tensors."""
+    def body(rank, size):
+        meet()
+        tensor = full(1)
+        address = tensor.data_ptr()
+        with hold(module().current_stream()):
+            with pytest.raises(TimeoutError):
+                dist.group.WORLD.allreduce([tensor], timeout=timedelta(seconds=0.1))
+            del tensor
+            gc.collect()
+            is_reused = torch.empty(1000).data_ptr() == address
+        module().synchronize()
+        assert not is_reused
+
+    check(2, body)
+
+
 def test_timeouts():
     def body(rank, size):
         meet()

@@ -30,7 +30,11 @@ class OnGpu:
     def run(self, operation: Operation) -> None:
         """Submits the operation, and orders the caller's stream behind it."""
         self.start(operation)
-        self.wait(operation)
+        try:
+            self.wait(operation)
+        except BaseException:  # nobody has a handle, and the stream may be busy with it
+            self.abandon(operation)
+            raise
 
     def start(self, operation: Operation) -> None:
         """Submits the operation behind all earlier ones of the lane, and behind the caller's stream. Raises errors of its arguments."""
@@ -103,6 +107,6 @@ class OnGpu:
 
     def abandon(self, operation: Operation) -> None:
         """No stream that has given it memory will wait for it."""
-        if operation.tensors:
-            self.gpu.keep(operation.tensors)
+        if tensors := operation.tensors:  # read once: another thread may end the operation
+            self.gpu.keep(tensors)
             operation.let_go()
