@@ -362,6 +362,18 @@ def test_refused_by_name():
     check(2, body)
 
 
+def test_a_backend_that_was_named_for_gpus_is_not_replaced():
+    def body(rank, size, folder):
+        ranks.join(rank, size, folder, backend=f"cpu:horing,{KIND}:gloo")
+        dist.all_reduce(torch.ones(2, device="cpu"))
+        for call in (lambda: dist.all_reduce(full(1)), lambda: dist.isend(full(1), rank)):
+            with pytest.raises(TypeError, match="make a group of its own for gloo"):
+                call()
+        dist.destroy_process_group()
+
+    check(1, body, group=False)
+
+
 def test_an_error_reaches_wait_and_the_next_call():
     def body(rank, size):
         meet()

@@ -14,7 +14,7 @@ import torch._C._distributed_c10d as _c10d
 import torch.distributed as dist
 
 from .. import _capi
-from .devices import KINDS, Gpu, await_all
+from .devices import KINDS, Gpu, await_all, check_backend
 from .on_gpu import OnGpu
 from .operation import COMPLETE, Operation
 from .profiling import shown
@@ -392,6 +392,7 @@ class Collectives:
     def _on_gpu(self, device: torch.device) -> OnGpu:
         with self._on_gpus_lock:
             if device not in self._on_gpus:
+                check_backend(self, device.type)
                 self._on_gpus[device] = OnGpu(self._lane, device)
             return self._on_gpus[device]
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import torch
+import torch.distributed as dist
 
 from .failures import failure
 
@@ -22,6 +23,14 @@ _TIMEOUT = 8
 def kinds_here() -> list[str]:
     """Those that this torch was built for. Asking CUDA for its GPUs here would keep it from working in children forked later."""
     return [kind for kind in KINDS if kind != "cuda" or torch.backends.cuda.is_built()]
+
+
+def check_backend(group, kind: str) -> None:
+    """Raises a TypeError if a program named another backend than horing for such devices: torch has made none."""
+    named = dist.distributed_c10d._world.pg_backend_config.get(group, "")
+    backend = dict(each.split(":") for each in named.split(",") if ":" in each).get(kind, "horing")
+    if backend != "horing":
+        raise TypeError(f'this group was made for "{named}", but it is one of horing alone: make a group of its own for {backend}')
 
 
 def has_passed(event, seconds: float) -> bool:
