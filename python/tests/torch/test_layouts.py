@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -228,6 +230,14 @@ def test_a_program_whose_tensors_are_made_elsewhere_by_default():
         dist.barrier()
 
     check(2, body)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of a module that runs again
+@pytest.mark.parametrize("version, kinds", (("13.0", ["cuda"]), (None, [])))
+def test_gpus_are_those_of_cuda(monkeypatch, version, kinds):
+    """Torch for ROCm calls its own "cuda", too, and has no such version."""
+    monkeypatch.setattr(torch.version, "cuda", version)
+    assert runpy.run_module("horing.torch.devices")["KINDS"] == kinds
 
 
 def test_tensors_without_memory_are_refused():

@@ -15,14 +15,9 @@ import torch.distributed as dist
 
 from .failures import failure
 
-KINDS = ["cuda"]  # of devices whose memory and streams the library takes for those of a GPU
+KINDS = ["cuda"] if torch.version.cuda else []  # of devices whose memory and streams are CUDA's: torch for ROCm names its GPUs so, too
 _LONGEST_NAP = 0.001  # seconds
 _TIMEOUT = 8
-
-
-def kinds_here() -> list[str]:
-    """Those that this torch was built for. Asking CUDA for its GPUs here would keep it from working in children forked later."""
-    return [kind for kind in KINDS if kind != "cuda" or torch.backends.cuda.is_built()]
 
 
 def check_backend(group, kind: str) -> None:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from .. import _capi
 from .collectives import Collectives
-from .devices import KINDS, kinds_here
+from .devices import KINDS
 from .lane import Lane
 from .meeting import Meeting
 from .member import Member
@@ -117,11 +117,11 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [torch.device(kind) for kind in ("cpu", *kinds_here())]
+        return [torch.device(kind) for kind in ("cpu", *KINDS)]
 
     def _get_backend(self, device: torch.device) -> ProcessGroupHoring:
         if torch.device(device).type not in ("cpu", *KINDS):
-            raise RuntimeError(f"horing has no backend for {device}: it serves tensors on the CPU and on GPUs of {', '.join(KINDS)}")
+            raise RuntimeError(f"horing has no backend for {device}: it serves tensors on {', '.join(['cpu', *KINDS])}")
         return self
 
     @property

@@ -106,7 +106,7 @@ def check_input(tensor: torch.Tensor) -> bool:
     """Whether it is on a GPU."""
     is_on_gpu = not tensor.is_cpu
     if (is_on_gpu and tensor.device.type not in KINDS) or tensor.layout is not torch.strided:
-        raise TypeError(f"horing moves dense tensors on the CPU or on GPUs ({', '.join(KINDS)}), not {tensor.layout} on {tensor.device}")
+        raise TypeError(f"horing moves dense tensors on {', '.join(['cpu', *KINDS])}, not {tensor.layout} on {tensor.device}")
     if type(tensor) is not torch.Tensor and not tensor.data_ptr() and tensor.numel():
         raise TypeError(f"horing moves tensors that have memory; this {type(tensor).__name__} has none: pass the tensors that it wraps")
     return is_on_gpu
