@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 from horing.torch import paro
+from horing.torch.paro.digests import _digest
 from names import needs_paro
 from paro_models import WIDTH, made
 from test_paro import close_to, on_nodes
@@ -90,3 +91,10 @@ def test_changes_that_cannot_be_right_are_named():
         one_step(net, adam(net), [rank])
 
     on_nodes(body)
+
+
+def test_digests_where_tensors_are_made_elsewhere_by_default():
+    values = torch.arange(5.0)
+    with torch.device("meta"):
+        digest = _digest(values, 3)
+    assert digest == _digest(values, 3)

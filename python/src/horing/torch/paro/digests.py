@@ -54,9 +54,9 @@ class Digests:
 def _digest(values: torch.Tensor, first: int) -> torch.Tensor:
     """The sum of each element's bits times an odd number of its place, modulo 2^64: no change of one element goes unseen."""
     bits = values.view(_INTEGERS.get(values.element_size(), torch.int64))
-    total = torch.zeros((), dtype=torch.int64)
+    total = torch.zeros((), dtype=torch.int64, device="cpu")
     for begin in range(0, len(bits), _AT_ONCE):
         part = bits[begin:begin + _AT_ONCE].long()
-        places = torch.arange(first + begin, first + begin + len(part))
+        places = torch.arange(first + begin, first + begin + len(part), device="cpu")
         total += (part * (2 * places + 1)).sum()
     return total

@@ -232,7 +232,7 @@ class Gradients:
     def norms(self, tensors: list[Shard], order: float) -> list[torch.Tensor]:
         """Of each, over all ranks. Collective."""
         if order == float("inf"):
-            parts = [each.detach().double().abs().max() if each.numel() else torch.zeros((), dtype=torch.float64) for each in tensors]
+            parts = [each.detach().double().abs().max() if each.numel() else torch.zeros((), dtype=torch.float64, device="cpu") for each in tensors]
             sums = torch.stack(parts)
             self._group.allreduce(sums, op=dist.ReduceOp.MAX).wait()
             return [value.to(each.dtype) for value, each in zip(sums, tensors)]
@@ -252,7 +252,7 @@ class Gradients:
         if self.state is State.SPENT:
             raise RuntimeError("there are no gradients to clip: call it between backward() and the next forward pass")
         with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
-            norms = self.norms(grads, order) if grads else [torch.zeros(())]
+            norms = self.norms(grads, order) if grads else [torch.zeros((), device="cpu")]
             norm = torch.linalg.vector_norm(torch.stack([each.double() for each in norms]), order)
             scale = torch.clamp(largest / (norm + 1e-6), max=1.0)
             for grad in grads:

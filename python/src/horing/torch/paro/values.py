@@ -95,7 +95,7 @@ class Values:
 
     def join(self, entry: Entry, first: int, part: torch.Tensor) -> None:
         """Each rank has a disjoint part of a parameter, from element `first` on."""
-        whole = torch.zeros(entry.count, dtype=entry.dtype)
+        whole = torch.zeros(entry.count, dtype=entry.dtype, device="cpu")
         whole[first:first + len(part)] = part
         self._sharding.group.allreduce([whole.view(torch.uint8)], op=dist.ReduceOp.SUM).wait()
         self.write({entry: whole})
@@ -132,7 +132,7 @@ class Values:
         self._sharding.group.broadcast([tensor], root=0).wait()
 
     def _of_rank_0(self, flags: list[bool]) -> list[bool]:
-        tensor = torch.tensor(flags, dtype=torch.uint8)
+        tensor = torch.tensor(flags, dtype=torch.uint8, device="cpu")
         self._broadcast(tensor)
         return [bool(flag) for flag in tensor.tolist()]
 
