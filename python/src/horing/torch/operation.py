@@ -42,7 +42,7 @@ class Operation:
     def end(self, error: BaseException | None) -> None:
         """Once; any thread."""
         self.error = error
-        self.tensors = self.call = self.before = self.after = None
+        self.let_go()
         self.complete = True
         if self._waiting is not None:
             self._waiting.release()
