@@ -9,16 +9,6 @@
 
 namespace horing {
 
-namespace {
-
-// Before the failure is announced, which writes the flight record. Without memory, less is recorded.
-void recordWaiting(PairMessages& messages, int64_t since_ns) {
-  [[maybe_unused]] const Status recorded =
-      withoutExceptions([&] { messages.operation().recordWaiting(since_ns); });
-}
-
-}  // namespace
-
 Status Messages::exchange(std::span<const Transfer> transfers) {
   if (transfers.front().goesBeside()) return exchangeOver(parts_.beside, transfers, parts_.timeout_ms);
   const std::vector<std::vector<Transfer>> rounds = roundsOf(transfers);
@@ -55,7 +45,8 @@ Status Messages::exchangeOver(PairMessages& messages, std::span<const Transfer> 
   }
   guard.calls().endExchange();
   if (status.ok()) return status;
-  recordWaiting(messages, begun_ns);
+  // Before the failure is announced, which writes the flight record.
+  messages.operation().recordWaiting(begun_ns);
   return guard.fail(status);
 }
 
@@ -84,7 +75,7 @@ std::optional<Status> Messages::withMessagesBeside(Status (Progress::*drive)()) 
   const Status status = may.ok() ? withoutExceptions([&] { return (parts_.progress.*drive)(); }) : may;
   if (status.ok()) return Status();
   parts_.reach.takeBackAll();
-  recordWaiting(parts_.beside, parts_.clock.nowNs());
+  parts_.beside.operation().recordWaiting(parts_.clock.nowNs());
   return may.ok() ? guard.fail(status) : status;
 }
 

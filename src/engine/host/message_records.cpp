@@ -1,6 +1,7 @@
 // The records of messages: one each, but for large groups, which have one together, and one for each message that keeps them waiting.
 #include <algorithm>
 
+#include "base/no_memory.h"
 #include "engine/host/point_to_point.h"
 #include "engine/host/transfer_record.h"
 
@@ -58,13 +59,16 @@ void PointToPoint::recordWaiting(int64_t since_ns) {
       see(transfer, numberOf(flow, i), i == flow.current && flow.offset > 0);
     }
   };
-  for (Flow& flow : flows_) see_of(flow, flow.current, flow.current + 1);
-  for (auto& [number, receive] : inbox_.posted())
-    if (seen < kMostWaiting) see(receive, 0, false);
-  signals_.forEachWait([&](Transfer& wait) {
-    if (seen < kMostWaiting) see(wait, 0, false);
+  // Without memory, less is recorded.
+  [[maybe_unused]] const Status recorded = withoutExceptions([&] {
+    for (Flow& flow : flows_) see_of(flow, flow.current, flow.current + 1);
+    for (auto& [number, receive] : inbox_.posted())
+      if (seen < kMostWaiting) see(receive, 0, false);
+    signals_.forEachWait([&](Transfer& wait) {
+      if (seen < kMostWaiting) see(wait, 0, false);
+    });
+    for (Flow& flow : flows_) see_of(flow, flow.current + 1, flow.transfers.size());
   });
-  for (Flow& flow : flows_) see_of(flow, flow.current + 1, flow.transfers.size());
 }
 
 }  // namespace horing
