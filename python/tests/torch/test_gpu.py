@@ -169,20 +169,26 @@ def test_memory_of_an_operation_that_another_stream_waits_for(layout):
     check(2, body)
 
 
+def aborts_when_started(rank):
+    """Rank 1 aborts the group as soon as another says "started" in its store: whether this was that rank."""
+    if rank != 1:
+        return False
+    dist.group.WORLD.get_group_store().wait(["started"])
+    dist.group.WORLD.abort()
+    return True
+
+
 def test_memory_of_an_operation_that_failed():
     def body(rank, size):
         meet()
-        store = dist.group.WORLD.get_group_store()
-        if rank == 1:
-            store.wait(["started"])
-            dist.group.WORLD.abort()
+        if aborts_when_started(rank):
             return
         tensor = full(1)
         address = tensor.data_ptr()
         with hold(module().current_stream()):
             work = dist.all_reduce(tensor, async_op=True)
             del tensor
-            store.set("started", "")
+            dist.group.WORLD.get_group_store().set("started", "")
             time.sleep(0.5)
             with pytest.raises(dist.DistBackendError, match="rank 1"):
                 work.wait()
@@ -377,14 +383,11 @@ def test_a_backend_that_was_named_for_gpus_is_not_replaced():
 def test_an_error_reaches_wait_and_the_next_call():
     def body(rank, size):
         meet()
-        store = dist.group.WORLD.get_group_store()
-        if rank == 1:
-            store.wait(["started"])
-            dist.group.WORLD.abort()
+        if aborts_when_started(rank):
             return
         tensor = full(1)
         work = dist.all_reduce(tensor, async_op=True)
-        store.set("started", "")
+        dist.group.WORLD.get_group_store().set("started", "")
         with pytest.raises(dist.DistBackendError, match="rank 1"):
             work.wait(timedelta(seconds=10))
         assert work.is_completed() and not work.is_success() and "rank 1" in str(work.exception())
