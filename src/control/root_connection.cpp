@@ -74,14 +74,18 @@ struct Round {
 };
 
 // `last`: the last complete round.
-Status limitReached(const UniqueIdParts& parts, const WaitLimit& limit, const Round& last) {
+Status limitReached(const UniqueIdParts& parts, const WaitLimit& limit, bool was_open, const Round& last) {
   if (limit.aborted()) return abortedStatus();
   const std::string where = addressList(parts);
   const Status& error = last.error;
   if (isRefusal(error))
-    return makeStatus(Code::kRemoteError,
-                      "the rendezvous at %s: %s. Use one unique ID, and one version of horing, on all ranks",
-                      where.c_str(), error.message().c_str());
+    return makeStatus(
+        Code::kRemoteError,
+        "the rendezvous at %s: %s. Use one unique ID, and one version of horing, on all ranks%s",
+        where.c_str(), error.message().c_str(),
+        was_open ? "; or this unique ID was used already, or the process that made it has ended, "
+                   "and another one listens at its port now"
+                 : "");
   const bool nobody_listens = last.any_refuses && last.all_refuse;
   std::string_view why = error.ok() ? "there was no time to try" : std::string_view(error.message());
   if (why.starts_with(where + ": ")) why.remove_prefix(where.size() + 2);
@@ -180,7 +184,7 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
     if (closed_until.passed() && !limit.over()) return isOver(parts);
     ::poll(nullptr, 0, std::min(pause_ms, limit.deadline.remainingMs()));
   }
-  return limitReached(parts, limit, last);
+  return limitReached(parts, limit, was_open, last);
 }
 
 }  // namespace horing

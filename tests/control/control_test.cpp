@@ -298,6 +298,7 @@ TEST(Control, SaysThatNobodyAnswers) {
   auto root = startRoot();
   const UniqueId id = root->id();
   root.reset();
+  const Listener closed = keepClosed(id);
   const Status status = Control::join(joinOptions(id, 3, 4, 50)).status();
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_TRUE(mentions(status, "rank 3: the rendezvous at 127.0.0.1:") &&
@@ -307,8 +308,10 @@ TEST(Control, SaysThatNobodyAnswers) {
 
 TEST(Control, NamesTheAddressThatDoesNotRefuseWhicheverIsTriedLast) {
   auto root = startRoot();
-  UniqueIdParts parts = decodeUniqueId(root->id()).take();
+  const UniqueId id = root->id();
+  UniqueIdParts parts = decodeUniqueId(id).take();
   root.reset();
+  const Listener closed = keepClosed(id);
   const Endpoint refuses = parts.roots[0];
   // Of a network's broadcast address, connect() says at once that it cannot be reached.
   const Endpoint fails = resolveHost({"127.255.255.255", 4711}).take().front();
@@ -327,6 +330,7 @@ TEST(Control, GivesUpSoonOnARootThatWasOpen) {
   JoinOptions options = joinOptions(root->id(), 3, 4);
   options.root_was_open = true;
   root.reset();
+  const Listener closed = keepClosed(options.id);
   const int64_t begun_ns = kClock.nowNs();
   const Status status = Control::join(options).status();
   EXPECT_EQ(status.code(), Code::kRemoteError);
@@ -345,11 +349,17 @@ TEST(Control, SaysThatItsKeyIsNotTheRoots) {
   parts = decodeUniqueId(root->id()).take();
   parts.job[0] ^= std::byte{1};
   const UniqueId wrong_job = encodeUniqueId(parts).take();
-  for (const Status& status : joinStatuses({joinOptions(wrong_key, 0, 1, kShortDeadlineMs),
-                                            joinOptions(wrong_job, 0, 1, kShortDeadlineMs)})) {
+  JoinOptions was_open = joinOptions(wrong_job, 0, 1, kShortDeadlineMs);
+  was_open.root_was_open = true;
+  const std::vector<Status> statuses =
+      joinStatuses({joinOptions(wrong_key, 0, 1, kShortDeadlineMs), was_open});
+  for (const Status& status : statuses) {
     EXPECT_EQ(status.code(), Code::kRemoteError);
     EXPECT_TRUE(mentions(status, "does not hold this job's key")) << status.toString();
   }
+  EXPECT_FALSE(mentions(statuses[0], "used already")) << statuses[0].toString();
+  EXPECT_TRUE(mentions(statuses[1], "this unique ID was used already, or the process that made it has ended"))
+      << statuses[1].toString();
 }
 
 TEST(Control, WaitsForARootThatStartsLater) {
