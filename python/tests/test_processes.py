@@ -225,6 +225,34 @@ def test_multiprocessing(job):
     assert [each.code for each in ended] == [0, 0] and "fine" in ended[0].out, ended
 
 
+def test_a_rank_that_multiprocessing_forked_leaves_when_it_ends(job):
+    """It closes nothing, and multiprocessing ends it without the interpreter's exit."""
+    ended = job(1, """
+        import multiprocessing
+        fork, kept = multiprocessing.get_context("fork"), []
+        def be(rank, id, other_has_ended):
+            comm = horing.Communicator(id, 2, rank)
+            kept.append(comm)
+            comm.barrier()
+            if rank == 0:
+                assert other_has_ended.wait(20)
+                try:
+                    comm.barrier()
+                except horing.RemoteError as error:
+                    print(error, flush=True)
+        id, event = horing.unique_id(), fork.Event()
+        ranks = [fork.Process(target=be, args=(rank, id, event)) for rank in range(2)]
+        for each in ranks:
+            each.start()
+        ranks[1].join()
+        event.set()
+        ranks[0].join()
+        print(*(each.exitcode for each in ranks))
+        """)
+    assert ended[0].code == 0 and "0 0" in ended[0].out, ended
+    assert "rank 1 left" in ended[0].out and "lost" not in ended[0].out, ended
+
+
 def test_init_close_and_init_again(job):
     ended = job(2, """
         held = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import threading
@@ -11,6 +10,7 @@ import weakref
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from . import _capi, _interrupt, stream as streams
+from ._at_exit import at_exit
 from ._launch import make_from_environment
 from .collectives import Collectives
 from .errors import HoringError, InvalidUsageError
@@ -347,7 +347,7 @@ def _await_rank(begin: Callable, parent: Optional[Communicator] = None) -> int:
 _communicators: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 
 
-@atexit.register
+@at_exit
 def _end_all() -> None:
     """Closes all that is still open, and abandons operations in progress."""
     for communicator in streams.communicators_under_way():

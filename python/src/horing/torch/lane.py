@@ -10,7 +10,6 @@ Operations take effect in the order in which they were submitted, independent of
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import itertools
 import math
@@ -22,6 +21,7 @@ from collections import deque
 from collections.abc import Callable
 
 from .. import _capi, _interrupt
+from .._at_exit import at_exit
 from .failures import failure
 from .helpers import run_on_helper
 from .operation import Operation, Work
@@ -434,6 +434,7 @@ def _closed() -> Exception:
     return failure(_USAGE, "the group was destroyed")
 
 
+@at_exit
 def _leave_all() -> None:
     deadline = time.monotonic() + _LEAVE
     for lane in list(_open_lanes):
@@ -446,5 +447,4 @@ def _forget_all() -> None:
     _open_lanes.clear()
 
 
-atexit.register(_leave_all)
 os.register_at_fork(after_in_child=_forget_all)

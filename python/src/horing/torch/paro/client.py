@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import weakref
 from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
 
 from ... import _capi, _interrupt
+from ..._at_exit import at_exit
 from ..failures import failure
 
 WHOLE, BY_GROUP, BY_ALL = 0, 1, 2
@@ -224,7 +224,7 @@ class Client:
 _open: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
-@atexit.register  # before the groups end, whose communicators the clients use
+@at_exit  # before the groups end, whose communicators the clients use
 def _close_all() -> None:
     for client in list(_open):
         client.close()
