@@ -35,8 +35,8 @@ Examples
       horing-run -n 4 --nodes 4 --rate 200 -- horing-check --json check.json && jq -r .good_list check.json
 
 Exit code, of the rank that reports, which is rank 0 unless it was lost (other ranks': 0, or 3 if they could not begin): 0 if nothing is
-slower than the others; 1 if something is, or if bytes were wrong; 2 for a wrong command line; 3 if the check could not be made, or ended
-early. A difference between nodes is reported and is not an error.
+slower than the others; 1 if something is, if bytes were wrong, or if nodes do not reach each other; 2 for a wrong command line; 3 if the
+check could not be made, or ended early. A difference between nodes is reported and is not an error.
 )help";
 
 constexpr int kWrongUsage = 2;

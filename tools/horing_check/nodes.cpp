@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <utility>
 
 #include "base/printable.h"
+#include "horing_check/node_port.h"
 #include "horing_check/pair_meter.h"
 
 namespace horing::check {
@@ -18,6 +20,12 @@ namespace {
 
 constexpr size_t kMostTextBytes = 1 << 16;
 constexpr size_t kMostRailLetters = 64;
+// So many the first alone can serve, and each node call.
+constexpr int kMostRanksAtFirst = 512, kMostNodesCalled = 256;
+// Of a connection. A lost first packet is sent again after one second, and after three.
+constexpr int kMostMsToConnect = 4000;
+// Of the time, for each of two tries.
+constexpr int kShareToConnect = 8;
 constexpr std::chrono::milliseconds kOthersWaitLonger{500};
 // Of the library, whose default is the least.
 constexpr int kBeatsOfSilence = 7, kLeastBeatMs = 500, kMostBeatMs = 1500;
@@ -40,12 +48,42 @@ Result<std::vector<char>> gatherOver(horingComm_t comm, int ranks, const void* v
   return all;
 }
 
+// The same by messages of `members` with the first of them alone: others may not reach each other.
+Result<std::vector<char>> gatherAtFirst(horingComm_t comm, const std::vector<int>& members, int rank,
+                                        const void* value, size_t bytes) {
+  const int first = members.front();
+  std::vector<char> all(bytes * members.size());
+  if (rank == first) std::memcpy(all.data(), value, bytes);
+  const auto send = [&](const void* from, size_t count, int to) {
+    return horingSend(from, count, horingUint8, to, comm, nullptr);
+  };
+  const auto receive = [&](char* to, size_t count, int from) {
+    return horingRecv(to, count, horingUint8, from, comm, nullptr);
+  };
+  for (const bool gathers : {true, false}) {
+    HORING_TRY(called(horingGroupStart(), "gathering"));
+    horingResult_t result = horingSuccess;
+    for (size_t i = 1; rank == first && i < members.size() && result == horingSuccess; ++i)
+      result = gathers ? receive(all.data() + bytes * i, bytes, members[i])
+                       : send(all.data(), all.size(), members[i]);
+    if (rank != first) result = gathers ? send(value, bytes, first) : receive(all.data(), all.size(), first);
+    const Status moved = called(horingGroupEnd(), "gathering");
+    HORING_TRY(called(result, "gathering"));
+    HORING_TRY(moved);
+  }
+  return all;
+}
+
 Result<std::vector<Place>> gatherPlaces(horingComm_t comm, int rank, int ranks) {
   Place mine;
   int local = 0;
   HORING_TRY(called(horingCommGroup(comm, rank, &mine.group, &local), "horingCommGroup"));
   (void)gethostname(mine.host, sizeof mine.host - 1);
-  HORING_ASSIGN(const std::vector<char> bytes, gatherOver(comm, ranks, &mine, sizeof mine));
+  std::vector<int> members(static_cast<size_t>(ranks));
+  std::iota(members.begin(), members.end(), 0);
+  HORING_ASSIGN(const std::vector<char> bytes, ranks > kMostRanksAtFirst
+                                                   ? gatherOver(comm, ranks, &mine, sizeof mine)
+                                                   : gatherAtFirst(comm, members, rank, &mine, sizeof mine));
   std::vector<Place> places(static_cast<size_t>(ranks));
   std::memcpy(places.data(), bytes.data(), bytes.size());
   for (Place& place : places) place.host[sizeof place.host - 1] = '\0';
@@ -134,19 +172,58 @@ Result<Nodes> Nodes::meet(int timeout_ms, TimeLimit& time_limit) {
         "all %d ranks are on one node, which has nothing to be compared with: start ranks on two nodes or "
         "more, such as 'horing-run -n 4 --nodes 4 -- horing-check'",
         nodes.ranks_);
-  const auto leader = std::find(leaders.begin(), leaders.end(), rank);
-  if (leader != leaders.end()) nodes.self_ = static_cast<int>(leader - leaders.begin());
   HORING_ASSIGN(nodes.shared_bytes_per_s_, rateBetweenNeighbours(nodes.comm_, rank, places));
-  if (leaders.size() == places.size()) {
-    HORING_TRY(nodes.compareRails());
-    return nodes;
+  if (std::ranges::binary_search(leaders, rank)) {
+    nodes.self_ = static_cast<int>(std::ranges::lower_bound(leaders, rank) - leaders.begin());
+    HORING_TRY(nodes.leaveOutUnreached(leaders, std::min(kMostMsToConnect, timeout_ms / kShareToConnect)));
   }
-  horingComm_t measuring = nullptr;
-  const int color = nodes.self_ < 0 ? HORING_SPLIT_NOCOLOR : 0;
-  HORING_TRY(called(horingCommSplit(nodes.comm_, color, rank, &measuring, nullptr), "horingCommSplit"));
-  nodes.use(measuring);
+  // Last: this takes connections between all that are left.
+  if (leaders.size() != places.size() || !nodes.left_out_.empty()) HORING_TRY(nodes.splitOff());
   if (nodes.self_ >= 0) HORING_TRY(nodes.compareRails());
   return nodes;
+}
+
+Status Nodes::splitOff() {
+  horingComm_t measuring = nullptr;
+  const int color = self_ >= 0 ? 0 : HORING_SPLIT_NOCOLOR;
+  HORING_TRY(called(horingCommSplit(comm_, color, self_, &measuring, nullptr), "horingCommSplit"));
+  use(measuring);
+  return {};
+}
+
+Status Nodes::leaveOutUnreached(const std::vector<int>& leaders, int within_ms) {
+  if (count() > kMostNodesCalled) return {};
+  const auto self = static_cast<size_t>(self_), nodes = leaders.size();
+  const Result<NodePort> port = openNodePort(rails_);
+  // Without doors nobody can tell: RDMA takes other ways than TCP.
+  const Doors mine = port.ok() && !rails_.areRdma() ? doorsOf(port.value()) : Doors{};
+  HORING_ASSIGN(std::vector<char> bytes, gatherAtFirst(comm_, leaders, leaders[self], &mine, sizeof mine));
+  std::vector<Doors> doors(nodes);
+  std::memcpy(doors.data(), bytes.data(), bytes.size());
+  doors[self] = {};
+  const std::vector<bool> reached = connectToAll(doors, std::chrono::milliseconds(within_ms));
+  const std::vector<char> row(reached.begin(), reached.end());
+  HORING_ASSIGN(bytes, gatherAtFirst(comm_, leaders, leaders[self], row.data(), row.size()));
+  std::set<NodePair> blocked;
+  for (size_t pair = 0; pair < bytes.size(); ++pair)
+    if (bytes[pair] == 0) {
+      const auto from = static_cast<int>(pair / nodes), to = static_cast<int>(pair % nodes);
+      blocked.emplace(std::min(from, to), std::max(from, to));
+    }
+  return keepOthersThan({blocked.begin(), blocked.end()});
+}
+
+Status Nodes::keepOthersThan(const std::vector<NodePair>& blocked) {
+  const std::vector<int> left = check::leftOut(blocked);
+  const auto name = [this](int node) { return names_[static_cast<size_t>(node)]; };
+  for (const auto& [lower, higher] : blocked) blocked_.emplace_back(name(lower), name(higher));
+  for (const int node : left) left_out_.push_back(name(node));
+  const auto before = std::ranges::lower_bound(left, self_);
+  self_ = before != left.end() && *before == self_ ? -1 : self_ - static_cast<int>(before - left.begin());
+  for (auto node = left.rbegin(); node != left.rend(); ++node) names_.erase(names_.begin() + *node);
+  if (names_.size() >= 2) return {};
+  return makeStatus(Code::kRemoteError, "no two nodes reach each other; no connection between %s and %s: %s",
+                    blocked_.front().first.c_str(), blocked_.front().second.c_str(), kReachAdvice);
 }
 
 Status Nodes::compareRails() {
@@ -210,6 +287,8 @@ Nodes::Nodes(Nodes&& other) noexcept
       ranks_(other.ranks_),
       shared_bytes_per_s_(other.shared_bytes_per_s_),
       names_(std::move(other.names_)),
+      left_out_(std::move(other.left_out_)),
+      blocked_(std::move(other.blocked_)),
       rails_(std::move(other.rails_)),
       rail_names_(std::move(other.rail_names_)) {}
 

@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "horing/horing.h"
 #include "horing_check/rails.h"
+#include "horing_check/reach.h"
 #include "horing_check/time_limit.h"
 
 namespace horing::check {
@@ -36,9 +38,14 @@ class Nodes {
   TimeLimit& timeLimit() const { return *time_limit_; }
   // Between two ranks of this node, measured when they met; 0: it has one, or the rank does not measure.
   double sharedBytesPerS() const { return shared_bytes_per_s_; }
+  // The pairs of nodes between which no connection comes about, by name, and the nodes that were left out for that: they do not measure.
+  const std::vector<std::pair<std::string, std::string>>& blocked() const { return blocked_; }
+  const std::vector<std::string>& leftOut() const { return left_out_; }
   // By rail, the name of that adapter on each node; as many as the node with the fewest has, none if it has one, or if nodes have different
   // kinds.
   const std::vector<std::vector<std::string>>& rails() const { return rail_names_; }
+  // Of this node.
+  const Rails& ownRails() const { return rails_; }
   // The same nodes, in a communicator that uses only this adapter of each.
   Result<Nodes> onRail(int rail);
   // After an error: the node that caused it; -1: none in particular.
@@ -63,6 +70,9 @@ class Nodes {
  private:
   Nodes() = default;
   void use(horingComm_t comm);
+  Status leaveOutUnreached(const std::vector<int>& leaders, int within_ms);
+  Status keepOthersThan(const std::vector<NodePair>& blocked);
+  Status splitOff();
   Status compareRails();
   Result<Nodes> meetAgain();
 
@@ -70,7 +80,8 @@ class Nodes {
   TimeLimit* time_limit_ = nullptr;
   int self_ = -1, ranks_ = 0;
   double shared_bytes_per_s_ = 0;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, left_out_;
+  std::vector<std::pair<std::string, std::string>> blocked_;
   Rails rails_;
   std::vector<std::vector<std::string>> rail_names_;
 };

@@ -2,6 +2,7 @@
 // The adapters of a node, which horing uses all at once, and how to use one alone.
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -12,6 +13,8 @@ struct Rails {
   const char* variable = "HORING_SOCKET_IFNAME";  // chooses them
   std::string chosen;                             // its value; empty: the default
   std::vector<std::string> names;
+
+  bool areRdma() const { return std::string_view(variable) == "HORING_IB_HCA"; }
 };
 
 // The active ports of RDMA devices that HORING_IB_HCA=`chosen` allows, as it names them: mlx5_0, or mlx5_0:1 if the device has several

@@ -2,6 +2,7 @@
 // The result of the check, for users and for programs.
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "horing_check/clocks.h"
@@ -46,6 +47,9 @@ struct RailReport {
 
 struct Report {
   std::vector<std::string> names;  // of nodes
+  // Names of nodes between which no connection comes about, and of those that were left out for that, and are not among `names`.
+  std::vector<std::pair<std::string, std::string>> blocked{};
+  std::vector<std::string> left_out{};
   int ranks = 0;
   std::vector<Difference> differences;
   size_t facts = 0;                         // compared

@@ -177,8 +177,12 @@ std::string reportToJson(const Report& report) {
                        {"segments", sample.segments},
                        {"segments_resent", sample.segments_resent}});
   const std::vector<int> good = goodNodes(report);
+  Json blocked = Json::array();
+  for (const auto& [lower, higher] : report.blocked) blocked.push_back({lower, higher});
   const Json all = {{"version", 1},
                     {"nodes", report.names},
+                    {"do_not_reach_each_other", blocked},
+                    {"left_out", report.left_out},
                     {"outcome", static_cast<int>(outcomeOf(report))},
                     {"cut_short", report.cut_short},
                     {"missing", namesJson(report, report.missing)},

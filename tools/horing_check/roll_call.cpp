@@ -12,8 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/config.h"
-#include "transport/socket/interfaces.h"
+#include "horing_check/node_port.h"
 
 namespace horing::check {
 
@@ -106,15 +105,9 @@ struct StatusPort::Caller {
 StatusPort::StatusPort(const RollCallKey& key, Listener listener, const Address& address)
     : key_(key), listener_(std::move(listener.fd)), endpoint_{address, listener.port} {}
 
-Result<std::unique_ptr<StatusPort>> StatusPort::open(const RollCallKey& key) {
-  HORING_ASSIGN(const Config config, Config::fromEnvironment());
-  HORING_ASSIGN(const std::vector<tcp::Interface> all, tcp::listInterfaces());
-  HORING_ASSIGN(const std::vector<tcp::Interface> chosen,
-                tcp::chooseInterfaces(all, config.socket_ifname, config.socket_family));
-  HORING_ASSIGN(const PortRange ports, parsePortRange(config.ports));
-  HORING_ASSIGN(Listener listener, listenOn(nullptr, ports));
-  std::unique_ptr<StatusPort> port(
-      new StatusPort(key, std::move(listener), chosen.front().address.withoutScope()));
+Result<std::unique_ptr<StatusPort>> StatusPort::open(const RollCallKey& key, const Rails& rails) {
+  HORING_ASSIGN(NodePort opened, openNodePort(rails));
+  std::unique_ptr<StatusPort> port(new StatusPort(key, std::move(opened.listener), opened.addresses.front()));
   HORING_TRY(port->thread_.start("the node's status port", [port = port.get()] { port->answerAll(); }));
   return port;
 }
@@ -183,7 +176,7 @@ Status RollCall::prepare(Nodes& nodes) {
     return systemError(errno, "drawing the key of a roll call");
   HORING_TRY(nodes.broadcast(&key_, sizeof key_, 0));
   Endpoint mine;
-  if (Result<std::unique_ptr<StatusPort>> opened = StatusPort::open(key_); opened.ok()) {
+  if (Result<std::unique_ptr<StatusPort>> opened = StatusPort::open(key_, nodes.ownRails()); opened.ok()) {
     port_ = opened.take();
     mine = port_->endpoint();
   }

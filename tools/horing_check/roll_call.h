@@ -25,7 +25,7 @@ enum class Request : char { kThere = 't', kRollCall = 'r' };
 class StatusPort {
  public:
   // At the first address that horing uses, within HORING_PORTS. Errors: no address or port, no thread.
-  static Result<std::unique_ptr<StatusPort>> open(const RollCallKey& key);
+  static Result<std::unique_ptr<StatusPort>> open(const RollCallKey& key, const Rails& rails);
   ~StatusPort();
   StatusPort(const StatusPort&) = delete;
   StatusPort& operator=(const StatusPort&) = delete;

@@ -30,6 +30,8 @@ class Session {
           const std::function<void(const std::string&)>& progress)
       : nodes_(nodes), options_(options), progress_(progress) {
     report_.names = nodes.names();
+    report_.blocked = nodes.blocked();
+    report_.left_out = nodes.leftOut();
     report_.ranks = nodes.ranks();
   }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/quantity.h"
+#include "horing_check/reach.h"
 #include "horing_check/report.h"
 #include "horing_check/rounds.h"
 
@@ -321,6 +322,21 @@ std::string soakLines(const Report& report) {
          lossLines(report.sunk, "at the beginning");
 }
 
+// Each pair at the first of its nodes that was left out.
+std::string reachLines(const Report& report) {
+  std::string text;
+  std::set<std::pair<std::string, std::string>> said;
+  for (const std::string& node : report.left_out) {
+    std::vector<std::string> others;
+    for (const auto& pair : report.blocked)
+      if ((pair.first == node || pair.second == node) && said.insert(pair).second)
+        others.push_back(pair.first == node ? pair.second : pair.first);
+    if (others.empty()) continue;
+    text += "  " + node + " was left out: no connection between it and " + hostList(others) + " came about\n";
+  }
+  return text.empty() ? "" : text + "    " + kReachAdvice + "\n";
+}
+
 std::string nothingLine(const Report& report, bool is_doubtful) {
   if (is_doubtful) return "verdict: nothing is confirmed to be slower than the others\n";
   const bool is_clear = report.verdict.least_loss <= kClearLoss;
@@ -336,12 +352,13 @@ Outcome outcomeOf(const Report& report) {
   const bool slow =
       std::any_of(report.verdict.findings.begin(), report.verdict.findings.end(), is_confirmed) ||
       std::any_of(report.verdict.uplinks.begin(), report.verdict.uplinks.end(), is_confirmed);
-  return slow || !report.losses.empty() || !report.sunk.empty() ? Outcome::kSlow : Outcome::kGood;
+  return slow || !report.blocked.empty() || !report.losses.empty() || !report.sunk.empty() ? Outcome::kSlow
+                                                                                           : Outcome::kGood;
 }
 
 std::string verdictText(const Report& report) {
   const Sentences sentences(report);
-  const std::string sure = sentences.all(true), doubtful = sentences.all(false);
+  const std::string sure = reachLines(report) + sentences.all(true), doubtful = sentences.all(false);
   std::string text = factLines(report) + insideLine(report) + insidePathLines(report) + figureLines(report);
   if (!report.cut_short.empty()) text += "the check ended early: " + report.cut_short + "\n";
   if (!sure.empty()) text += "found:\n" + sure;
@@ -352,8 +369,9 @@ std::string verdictText(const Report& report) {
   if (sure.empty() && report.cut_short.empty()) text += nothingLine(report, !doubtful.empty());
   if (report.verdict.bytes_per_s > 0) {
     const std::vector<int> good = goodNodes(report);
-    text += formatString("good: %zu of %zu nodes: ", good.size(), report.names.size()) +
-            hostListOf(report, good) + "\n";
+    text +=
+        formatString("good: %zu of %zu nodes: ", good.size(), report.names.size() + report.left_out.size()) +
+        hostListOf(report, good) + "\n";
   }
   return text;
 }

@@ -193,6 +193,29 @@ TEST(HoringCheck, NamesEachNodeThatIsLost) {
   expectLost(loseNodes("2", json, "STOP"), "node2 does", "5 of 6 nodes: node[0-1,3-5]");
 }
 
+// Two ranks of each node: the second ones take no part.
+TEST(HoringCheck, LeavesOutWhomAFirewallCutsOff) {
+  HORING_NEEDS_NODES();
+  const TemporaryFolder folder;
+  const std::filesystem::path json = folder.path() / "c.json";
+  // Node 3 answers nothing that node 1 sends.
+  const std::string cut =
+      "[ $RANK = 6 ] && at=$(ip -4 -o addr show scope global | awk '{print $4; exit}') && "
+      "ip route add "
+      "blackhole ${at%.*}.2; exec \"$@\"";
+  const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "-n", "8", "--nodes", "4", "--rate", "200",
+                                      "--timeout", "90", "--", "bash", "-c", cut, "-", HORING_CHECK_PROGRAM,
+                                      "--time", kShortTime, "--json", json.string()});
+  EXPECT_EQ(outcome.code, 1) << outcome.errors;
+  EXPECT_TRUE(contains(outcome.output, "node3 was left out: no connection between it and node1 came about\n"))
+      << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "good: 3 of 4 nodes: node[0-2]\n")) << outcome.output;
+  const auto report = nlohmann::json::parse(readFile(json));
+  EXPECT_EQ(report["do_not_reach_each_other"], nlohmann::json::parse(R"([["node1", "node3"]])"));
+  EXPECT_EQ(report["left_out"], nlohmann::json::parse(R"(["node3"])"));
+  EXPECT_EQ(report["findings"].size(), 0u) << report["findings"];
+}
+
 TEST(HoringCheck, IsReportedByAnotherNodeIfTheFirstIsLost) {
   HORING_NEEDS_NODES();
   const TemporaryFolder folder;

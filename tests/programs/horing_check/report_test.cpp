@@ -10,6 +10,7 @@
 #include "horing_check/baseline.h"
 #include "horing_check/collectives.h"
 #include "horing_check/pair_meter.h"
+#include "horing_check/reach.h"
 #include "simulated_cluster.h"
 #include "topology/hwloc_graph.h"
 
@@ -94,6 +95,20 @@ TEST(Verdict, NamesWhatLosesPackets) {
   EXPECT_EQ(json["findings"][0]["quantity"], "loss");
   EXPECT_NEAR(json["findings"][0]["factor"].get<double>(), 0.02, 0.01);
   EXPECT_EQ(json["samples"][0]["segments"], 700);
+}
+
+TEST(Verdict, SaysOnceWhatAFirewallCutsOff) {
+  Report report;
+  report.names = {"a0", "a4"};
+  report.blocked = {{"a0", "a1"}, {"a1", "a2"}, {"a2", "a3"}, {"a2", "a4"}, {"a3", "a4"}};
+  report.left_out = {"a1", "a2", "a3"};
+  const std::string text = verdictText(report);
+  for (const char* line : {"a1 was left out: no connection between it and a[0,2] came about\n",
+                           "a2 was left out: no connection between it and a[3-4] came about\n",
+                           "a3 was left out: no connection between it and a4 came about\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  EXPECT_EQ(text.find(kReachAdvice), text.rfind(kReachAdvice)) << text;
+  EXPECT_EQ(outcomeOf(report), Outcome::kSlow);
 }
 
 TEST(Verdict, OfACheckThatEndedEarlyIsNoAcquittal) {

@@ -16,7 +16,7 @@ std::vector<Answer> call(const std::vector<Endpoint>& ports, Request request, in
 }
 
 TEST(StatusPorts, AnswerWhileTheirProcessRuns) {
-  Result<std::unique_ptr<StatusPort>> opened = StatusPort::open(kKey);
+  Result<std::unique_ptr<StatusPort>> opened = StatusPort::open(kKey, Rails{});
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   std::unique_ptr<StatusPort> port = opened.take();
   const Endpoint here = port->endpoint();
@@ -31,7 +31,7 @@ TEST(StatusPorts, AnswerWhileTheirProcessRuns) {
 }
 
 TEST(StatusPorts, DoNotAnswerStrangersNorLetThemHoldUpOthers) {
-  Result<std::unique_ptr<StatusPort>> port = StatusPort::open(kKey);
+  Result<std::unique_ptr<StatusPort>> port = StatusPort::open(kKey, Rails{});
   ASSERT_TRUE(port.ok());
   const Endpoint here = port.value()->endpoint();
   std::vector<Fd> silent;
@@ -54,7 +54,7 @@ TEST(StatusPorts, OfStoppedNodesDoNotHoldUpTheCaller) {
   Endpoint silent;
   silent.address = *Address::parse("127.0.0.1");
   silent.port = listener.value().port;
-  Result<std::unique_ptr<StatusPort>> port = StatusPort::open(kKey);
+  Result<std::unique_ptr<StatusPort>> port = StatusPort::open(kKey, Rails{});
   ASSERT_TRUE(port.ok());
   const auto begin = std::chrono::steady_clock::now();
   // More than are called at once.
