@@ -22,8 +22,9 @@ using horing::test::kShortDeadlineMs;
 inline const SteadyClock kClock;
 
 inline std::unique_ptr<RootService> startRoot(std::optional<int64_t> idle_timeout_ms = 60'000,
-                                              int64_t proof_timeout_ms = 60'000) {
+                                              int64_t proof_timeout_ms = 60'000, uint16_t port = 0) {
   RootOptions options;
+  options.port = port;
   options.host = "127.0.0.1";
   options.idle_timeout_ms = idle_timeout_ms;
   options.proof_timeout_ms = proof_timeout_ms;

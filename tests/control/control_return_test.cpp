@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "../break_connections.h"
+#include "../held_port.h"
 #include "control/control_channel.h"
 #include "control/control_journal.h"
 #include "control/control_messages.h"
@@ -184,7 +185,7 @@ class DistantRoot {
     EXPECT_EQ(::pipe(ends), 0);
     pid_ = ::fork();
     if (pid_ == 0) {
-      const auto root = startRoot();
+      const auto root = startRoot(60'000, 60'000, port_.number());
       [[maybe_unused]] const ssize_t told = ::write(ends[1], &root->id(), sizeof id_);
       for (;;) ::pause();
     }
@@ -202,6 +203,7 @@ class DistantRoot {
   }
 
  private:
+  const test::HeldPort port_;
   UniqueId id_;
   pid_t pid_ = -1;
 };

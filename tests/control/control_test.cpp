@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "../held_port.h"
 #include "control/host_addresses.h"
 #include "control_ranks.h"
 
@@ -363,17 +364,16 @@ TEST(Control, SaysThatItsKeyIsNotTheRoots) {
 }
 
 TEST(Control, WaitsForARootThatStartsLater) {
-  auto root = startRoot();
-  const UniqueIdParts parts = decodeUniqueId(root->id()).take();
-  const UniqueId id = root->id();
-  root.reset();
+  const test::HeldPort port;
+  const UniqueId id = startRoot(60'000, 60'000, port.number())->id();
+  const UniqueIdParts parts = decodeUniqueId(id).take();
   std::thread early([&] {
     const auto joined = Control::join(joinOptions(id, 0, 1));
     EXPECT_TRUE(joined.ok()) << joined.status().toString();
   });
   RootOptions options;
   options.host = "127.0.0.1";
-  options.port = parts.roots[0].port;
+  options.port = port.number();
   options.secret = &parts;
   const auto late = RootService::start(options);
   EXPECT_TRUE(late.ok()) << late.status().toString();
@@ -381,9 +381,8 @@ TEST(Control, WaitsForARootThatStartsLater) {
 }
 
 TEST(Control, TriesTheNextAddressWhenOneIsDead) {
-  auto dead = startRoot();
-  const Endpoint nobody = decodeUniqueId(dead->id()).take().roots[0];
-  dead.reset();
+  const test::HeldPort dead;
+  const Endpoint nobody = resolveHost({"127.0.0.1", dead.number()}).take().front();
   const auto root = startRoot();
   UniqueIdParts parts = decodeUniqueId(root->id()).take();
   parts.roots.insert(parts.roots.begin(), nobody);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "../control/control_ranks.h"
+#include "../held_port.h"
 #include "../temporary_folder.h"
 #include "control/host_addresses.h"
 #include "launch/job_secret.h"
@@ -21,6 +22,7 @@ namespace horing {
 namespace {
 
 using namespace testing_comm;
+using test::HeldPort;
 using Variables = std::map<std::string, std::string>;
 
 EnvironmentLookup lookupIn(const Variables& variables) {
@@ -34,12 +36,6 @@ Result<Launched> launch(const Variables& variables) {
   Result<Config> config = Config::fromLookup(lookupIn(variables));
   EXPECT_TRUE(config.ok()) << config.status().toString();
   return launchedRank(config.value(), Log(LogLevel::kNone), lookupIn(variables));
-}
-
-// A port that nothing listens on now.
-uint16_t freePort() {
-  const Address loopback = resolveHost({"127.0.0.1", 1}).take().front().address;
-  return listenOn(&loopback, 0).take().port;
 }
 
 Variables operator+(Variables a, const Variables& b) {
@@ -80,9 +76,10 @@ class KeyFile : public testing::Test {
 const std::string kSecret(64, 'a');
 
 TEST(Launcher, MeetsUnderHoringRun) {
+  const HeldPort port;
   const Variables variables = {{"WORLD_SIZE", "4"},
                                {"LOCAL_RANK", "0"},
-                               {"HORING_ROOT", "127.0.0.1:" + std::to_string(freePort())},
+                               {"HORING_ROOT", "127.0.0.1:" + std::to_string(port.number())},
                                {"HORING_RUN_SECRET", kSecret}};
   expectToMeet(variables, "RANK", 4);
   // And again on the same port, as for a second communicator.
@@ -114,11 +111,11 @@ TEST(Launcher, RefusesADamagedSecretOfHoringRun) {
 }
 
 TEST_F(KeyFile, LetsTorchrunsRanksMeet) {
-  const uint16_t port = freePort();
+  const HeldPort port;
   const Variables variables = {{"WORLD_SIZE", "3"},
                                {"LOCAL_RANK", "1"},
                                {"MASTER_ADDR", "127.0.0.1"},
-                               {"MASTER_PORT", std::to_string(port - 1)},
+                               {"MASTER_PORT", std::to_string(port.number() - 1)},
                                {"HORING_KEY_FILE", file("key", 32, 0600)}};
   expectToMeet(variables, "RANK", 3);
 }
@@ -163,9 +160,10 @@ TEST_F(KeyFile, SaysAtOnceWhatToDoWhereEveryPortIsBusy) {
 }
 
 TEST_F(KeyFile, LetsSlurmsRanksMeet) {
+  const HeldPort port;
   const Variables variables = {{"SLURM_NTASKS", "3"},
                                {"SLURM_JOB_ID", "17"},
-                               {"HORING_ROOT", "127.0.0.1:" + std::to_string(freePort())},
+                               {"HORING_ROOT", "127.0.0.1:" + std::to_string(port.number())},
                                {"HORING_KEY_FILE", file("key", 100, 0400)}};
   expectToMeet(variables, "SLURM_PROCID", 3);
 }
@@ -207,8 +205,9 @@ TEST(Launcher, WantsASecretFromTorchrunAndSaysHow) {
 }
 
 TEST(Launcher, RunsWithoutASecretWhenTold) {
+  const HeldPort port;
   expectToMeet({{"WORLD_SIZE", "2"},
-                {"HORING_ROOT", "localhost:" + std::to_string(freePort())},
+                {"HORING_ROOT", "localhost:" + std::to_string(port.number())},
                 {"HORING_INSECURE", "1"}},
                "RANK", 2);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "../held_port.h"
 #include "base/listener.h"
 #include "socket_fake.h"
 
@@ -128,10 +129,10 @@ class ListeningPeer : public HostilePeer {
  protected:
   void TearDown() override { rank_.reset(); }
   void SetUp() override {
-    Result<Listener> listening = listenOn(nullptr, 0);
-    ASSERT_TRUE(listening.ok());
+    port_ = held_.number();
+    Result<Listener> listening = listenOn(nullptr, port_);
+    ASSERT_TRUE(listening.ok()) << listening.status().toString();
     listener_ = std::move(listening.value().fd);
-    port_ = listening.value().port;
     begin(1);
   }
   // The next frame of a kind that the rank sends; others are passed over. `payload`: what follows it.
@@ -158,6 +159,7 @@ class ListeningPeer : public HostilePeer {
     for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok()) << rank_->progress().toString();
   }
 
+  const test::HeldPort held_;  // also without the listener
   Fd listener_;
 };
 

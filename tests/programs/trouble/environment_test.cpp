@@ -1,16 +1,14 @@
 // Jobs whose processes do not have the environment that ours have.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <fstream>
 #include <memory>
 
 #include "../../comma_locale.h"
+#include "../../held_port.h"
 #include "../../sanitizer.h"
 #include "job.h"
 
@@ -71,20 +69,13 @@ TEST(TwoJobsOfOneUser, RunBesideEachOther) {
   const std::string key = folder.path() / "key";
   std::ofstream(key) << std::string(32, 'k');
   std::filesystem::permissions(key, std::filesystem::perms::owner_read);
-  // A free port, and the one before it for the store that torchrun would have.
-  const auto masterPort = [] {
-    const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t length = sizeof address;
-    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
-    EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-    return std::to_string(ntohs(address.sin_port) - 1);
-  };
+  const HeldPort rendezvous[2];
   std::vector<std::unique_ptr<Program>> ranks;
-  for (const std::string& port : {masterPort(), masterPort()})
+  for (const HeldPort& port : rendezvous)
     for (const char* rank : {"0", "1"})
       ranks.push_back(std::make_unique<Program>(std::vector<std::string>{
-          "env", std::string("RANK=") + rank, "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
+          "env", std::string("RANK=") + rank, "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+          "MASTER_PORT=" + std::to_string(port.number() - 1),  // of the store that torchrun would have
           "HORING_KEY_FILE=" + key, HORING_RANK_PROGRAM, "rounds=2000", "count=100"}));
   for (const auto& rank : ranks) {
     EXPECT_EQ(rank->wait(), 0);
