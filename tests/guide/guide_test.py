@@ -1,6 +1,8 @@
 """Runs the commands of the guide, page by page, and follows its links. Fails with the page and the block.
 
 usage: guide_test.py commands SOURCE_FOLDER BIN_FOLDER PREFIX     every block marked sh, but for those that need what is not here
+       guide_test.py measured SOURCE_FOLDER BIN_FOLDER PREFIX     the same of the pages that show what was measured, which another test
+                                                                  would disturb
        guide_test.py links SOURCE_FOLDER                          every relative link of every page of the repository, and every
                                                                   error that a heading quotes, in the sources
 
@@ -17,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 LIMIT_S = 120
+MEASURED = {"check.md"}
 NEEDS = {"minutes", "nodes", "cluster", "RDMA", "PyTorch", "build"}
 SHOWN = {"c", "cpp", "cmake", "python", "diff", "yaml"}  # code and files, not commands
 INDENTED = re.compile(r"(?<=\n\n)(?: {4}[^\n]+\n)+")
@@ -82,13 +85,13 @@ def try_page(page, source, environment, have):
                 yield f"docs/pictures/{drawn.name} is not what the page's command draws"
 
 
-def commands(source, programs, prefix):
+def commands(pages, least, source, programs, prefix):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HORING_")}
     environment |= {"PATH": f"{programs}:{os.environ['PATH']}", "HORING_CACHE_DIR": "off", "PREFIX": prefix}
     check = subprocess.run([f"{programs}/horing-run", "--check-nodes"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     have = {None} | ({"nodes"} if check.returncode == 0 else set())
     ran, left_out, wrong = 0, {}, []
-    for page in sorted((source / "docs").glob("*.md")):
+    for page in pages:
         for outcome in try_page(page, source, environment, have):
             if outcome is None:
                 ran += 1
@@ -97,7 +100,7 @@ def commands(source, programs, prefix):
             else:
                 wrong.append(f"{page.name}: {outcome}")
     print(f"{ran} blocks ran; left out: " + ", ".join(f"{count} that need {what}" for what, count in sorted(left_out.items())))
-    if ran < 10:
+    if ran + left_out.get("nodes", 0) < least:
         wrong.append("hardly any block was found")
     return wrong
 
@@ -151,7 +154,11 @@ def errors(source):
 def main():
     what, source, *rest = sys.argv[1:]
     source = Path(source).resolve()
-    wrong = links(source) + errors(source) if what == "links" else commands(source, *rest)
+    if what == "links":
+        wrong = links(source) + errors(source)
+    else:
+        pages = [page for page in sorted((source / "docs").glob("*.md")) if (page.name in MEASURED) == (what == "measured")]
+        wrong = commands(pages, {"commands": 10, "measured": 4}[what], source, *rest)
     sys.exit("\n".join(wrong) if wrong else 0)
 
 
