@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "../../sanitizer.h"
 #include "horing_check/diagnosis.h"
 #include "horing_check/rounds.h"
 
