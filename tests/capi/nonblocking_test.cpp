@@ -206,7 +206,8 @@ TEST(Nonblocking, AParentsEndEndsTheSplit) {
 
 // The peer of what the group has made must not wait for a rank that has given up.
 TEST(GroupInit, OneThatFailsEndsTheOthers) {
-  const Setting soon("HORING_INIT_TIMEOUT_MS", "1500"), late("HORING_TIMEOUT_MS", "20000");
+  const Setting soon("HORING_INIT_TIMEOUT_MS", 1500 * horing::test::kSlowdown),
+      late("HORING_TIMEOUT_MS", "20000");
   horingUniqueId good, bad;
   ASSERT_HORING(horingGetUniqueId(&good));
   ASSERT_HORING(horingGetUniqueId(&bad));

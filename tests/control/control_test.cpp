@@ -159,7 +159,7 @@ TEST(Control, RefusesANonsensicalWorldSize) {
 TEST(Control, OfARunningCommunicatorIgnoresALateCopyOfARank) {
   const auto root = startRoot();
   const auto controls = joinAll(root->id(), 2);
-  const Status copy = Control::join(joinOptions(root->id(), 1, 2, 50)).status();
+  const Status copy = Control::join(joinOptions(root->id(), 1, 2, kShortDeadlineMs)).status();
   EXPECT_TRUE(mentions(copy, "its communicator is complete without this rank")) << copy.toString();
   inThreads(
       2, [&](int rank) { EXPECT_TRUE(controls[static_cast<size_t>(rank)]->allGather({}, in(30'000)).ok()); });
