@@ -11,10 +11,8 @@
 
 #include "../sanitizer.h"
 #include "base/clock.h"
-#include "base/listener.h"
 #include "control/control.h"
 #include "control/root_service.h"
-#include "control/unique_id.h"
 
 namespace horing::testing_comm {
 
@@ -32,15 +30,6 @@ inline std::unique_ptr<RootService> startRoot(std::optional<int64_t> idle_timeou
   Result<std::unique_ptr<RootService>> root = RootService::start(options);
   EXPECT_TRUE(root.ok()) << root.status().toString();
   return root.ok() ? root.take() : nullptr;
-}
-
-// Refuses connections at the address of a rendezvous that has ended, while the result lives: else a test that runs beside may open its own
-// there.
-inline Listener keepClosed(const UniqueId& id) {
-  const Endpoint root = decodeUniqueId(id).take().roots[0];
-  Result<Listener> kept = reservePort(&root.address, {root.port, root.port});
-  EXPECT_TRUE(kept.ok()) << kept.status().toString();
-  return kept.ok() ? kept.take() : Listener{};
 }
 
 inline JoinOptions joinOptions(const UniqueId& id, int rank, int ranks, int64_t timeout_ms = 30'000) {

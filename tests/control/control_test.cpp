@@ -296,11 +296,11 @@ TEST(Control, TellsThoseWhoWaitThatTheRootWasClosed) {
 }
 
 TEST(Control, SaysThatNobodyAnswers) {
-  auto root = startRoot();
+  const test::HeldPort port;
+  auto root = startRoot(60'000, 60'000, port.number());
   const UniqueId id = root->id();
   root.reset();
-  const Listener closed = keepClosed(id);
-  const Status status = Control::join(joinOptions(id, 3, 4, 50)).status();
+  const Status status = Control::join(joinOptions(id, 3, 4, kShortDeadlineMs)).status();
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_TRUE(mentions(status, "rank 3: the rendezvous at 127.0.0.1:") &&
               mentions(status, "cannot be reached: Connection refused. Nothing listens there: rank 0 "))
@@ -308,17 +308,17 @@ TEST(Control, SaysThatNobodyAnswers) {
 }
 
 TEST(Control, NamesTheAddressThatDoesNotRefuseWhicheverIsTriedLast) {
-  auto root = startRoot();
-  const UniqueId id = root->id();
-  UniqueIdParts parts = decodeUniqueId(id).take();
+  const test::HeldPort port;
+  auto root = startRoot(60'000, 60'000, port.number());
+  UniqueIdParts parts = decodeUniqueId(root->id()).take();
   root.reset();
-  const Listener closed = keepClosed(id);
   const Endpoint refuses = parts.roots[0];
   // Of a network's broadcast address, connect() says at once that it cannot be reached.
   const Endpoint fails = resolveHost({"127.255.255.255", 4711}).take().front();
   for (const auto& roots : {std::vector{refuses, fails}, std::vector{fails, refuses}}) {
     parts.roots = roots;
-    const Status status = Control::join(joinOptions(encodeUniqueId(parts).take(), 3, 4, 100)).status();
+    const Status status =
+        Control::join(joinOptions(encodeUniqueId(parts).take(), 3, 4, kShortDeadlineMs)).status();
     EXPECT_EQ(status.code(), Code::kTimeout);
     EXPECT_TRUE(mentions(status, "cannot be reached: 127.255.255.255:4711: ") &&
                 mentions(status, "Is that machine up"))
@@ -327,11 +327,11 @@ TEST(Control, NamesTheAddressThatDoesNotRefuseWhicheverIsTriedLast) {
 }
 
 TEST(Control, GivesUpSoonOnARootThatWasOpen) {
-  auto root = startRoot();
+  const test::HeldPort port;
+  auto root = startRoot(60'000, 60'000, port.number());
   JoinOptions options = joinOptions(root->id(), 3, 4);
   options.root_was_open = true;
   root.reset();
-  const Listener closed = keepClosed(options.id);
   const int64_t begun_ns = kClock.nowNs();
   const Status status = Control::join(options).status();
   EXPECT_EQ(status.code(), Code::kRemoteError);
