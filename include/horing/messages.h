@@ -39,9 +39,10 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * deadline holds for each message. A deadlock among messages on streams is not reported before the deadline, since the
  * program may still issue more messages.
  *
- * A receive from any rank fails once another rank has ended the communicator. Buffers are in host memory. A rank sends
- * no message with a tag to itself. Messages with a tag never match receives without one, and the other way round.
- * Errors: as for horingSend and horingRecv, and horingInvalidUsage (buffers on a GPU). */
+ * A receive from any rank fails once another rank has ended the communicator. Buffers are in host memory;
+ * horingStreamWaitOnGpu lets a stream of CUDA wait for a message. A rank sends no message with a tag to itself.
+ * Messages with a tag never match receives without one, and the other way round. Errors: as for horingSend and
+ * horingRecv, and horingInvalidUsage (buffers on a GPU). */
 
 /* In place of a peer: any rank. */
 #define HORING_ANY_RANK (-1)

@@ -36,6 +36,17 @@ HORING_API horingResult_t horingStreamWait(horingStream_t stream, uint64_t mark,
  * horingInvalidArgument (NULL), and as for horingStreamSynchronize. */
 HORING_API horingResult_t horingStreamMark(horingStream_t stream, uint64_t* mark);
 
+/* Extension. As cudaStreamWaitEvent: lets cudaStream, a cudaStream_t, wait until the operations that were issued on
+ * `stream` before `mark` was written are complete, or have failed; cudaStream goes on at the latest when comm ends. So
+ * a program on a GPU waits for an operation on host memory without blocking a thread. Returns at once. comm may be any
+ * communicator, which works on the GPU of cudaStream from here on; the call is one of its calls (rule 7) until it has
+ * been made once, then any thread may make it. As a wait for a signal (docs/semantics.md) this one holds back its
+ * stream and those that it holds back, but no operation of ranks that share the GPU is refused. Errors:
+ * horingInvalidArgument (NULL), horingInvalidUsage (not streams of these kinds; comm works on another GPU; cudaStream
+ * records a graph; forked child), horingUnhandledCudaError. */
+HORING_API horingResult_t horingStreamWaitOnGpu(horingStream_t stream, uint64_t mark, horingComm_t comm,
+                                                horingStream_t cudaStream);
+
 /* Returns horingInProgress while operations issued on the stream are not complete; otherwise returns what
  * horingStreamSynchronize would return. */
 HORING_API horingResult_t horingStreamQuery(horingStream_t stream);

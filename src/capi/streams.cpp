@@ -4,10 +4,12 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/fork_guard.h"
+#include "capi/device_memory.h"
 #include "capi/handle.h"
 
 namespace horing {
@@ -153,6 +155,32 @@ horingResult_t horingStreamWait(horingStream_t stream, uint64_t mark, int timeou
       return makeStatus(Code::kInvalidArgument, "timeoutMs is %d: expected 0 or more", timeoutMs);
     if (timeoutMs > 0) HORING_TRY(checkMayWait());
     return own->wait(mark, std::chrono::milliseconds(timeoutMs));
+  });
+}
+
+horingResult_t horingStreamWaitOnGpu(horingStream_t stream, uint64_t mark, horingComm_t comm,
+                                     horingStream_t cudaStream) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_ASSIGN(const std::shared_ptr<Stream> own, findOwn(stream));
+    HORING_TRY(checkHandle(comm));
+    const CudaDriver* const driver = processDriver();
+    std::optional<int> device;
+    if (driver && !isOwnStream(cudaStream)) {
+      HORING_ASSIGN(device, gpuOfStream(*driver, cudaStream));
+    }
+    if (!device)
+      return makeStatus(Code::kInvalidUsage,
+                        "cudaStream is %p: expected a cudaStream_t, or cudaStreamLegacy "
+                        "where a GPU is current",
+                        cudaStream);
+    HORING_ASSIGN(const std::shared_ptr<const CudaDevice> gpu, comm->queue->open(*driver, *device));
+    HORING_TRY(comm->queue->bind(gpu));
+    const Status before = own->wait(mark, std::chrono::milliseconds(0));
+    if (before.code() != Code::kInProgress) return {};
+    HORING_ASSIGN(std::shared_ptr<const StreamHold> hold, comm->queue->hold(cudaStream));
+    own->callBack([hold = std::move(hold)](const Status&) mutable { hold.reset(); }, mark);
+    return {};
   });
 }
 

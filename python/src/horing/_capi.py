@@ -197,6 +197,7 @@ _SIGNATURES = {
     "horingStreamAddCallback": (_P, StreamCallback, _P),
     "horingStreamMark": (_P, _OUT_U64),
     "horingStreamWait": (_P, c_uint64, _I),
+    "horingStreamWaitOnGpu": (_P, c_uint64, _P, _P),
 }
 
 library = _library.load()

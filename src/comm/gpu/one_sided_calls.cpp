@@ -10,7 +10,7 @@
 namespace horing {
 
 OneSidedCalls::~OneSidedCalls() {
-  if (!marks_.settle()) {
+  if (!marks_->settle()) {
     abandon();
     return;
   }
@@ -24,7 +24,7 @@ OneSidedCalls::~OneSidedCalls() {
 }
 
 void OneSidedCalls::abandon() {
-  marks_.abandon();
+  marks_->abandon();
   for (Buffers& buffers : buffers_)
     for (Buffer& buffer : buffers.both)
       if (buffer.memory) buffer.memory->leak();
@@ -48,7 +48,7 @@ void OneSidedCalls::warnOfLeft(const char* what) const {
 void OneSidedCalls::closeUnusedWindows(const Deadline& deadline, bool awaits_others) {
   if (!windows_.hasUnused() && !(awaits_others && windows_.hasUnawaited())) return;
   windows_.tellUnused();
-  const bool may_close = marks_.awaitPast(deadline);
+  const bool may_close = marks_->awaitPast(deadline);
   if (may_close) windows_.closeUnused();
   if (!awaits_others) return;
   if (!may_close)
@@ -70,8 +70,17 @@ Status OneSidedCalls::check(CudaStream stream) const {
   return {};
 }
 
+Result<std::shared_ptr<const StreamHold>> OneSidedCalls::hold(CudaStream stream) {
+  const CudaDevice::Current current(*device_);
+  auto held = std::make_shared<StreamHold>(marks_);
+  const Status begun = held->begin(stream);
+  if (begun.ok()) return std::shared_ptr<const StreamHold>(std::move(held));
+  marks_->distrust();
+  return begun;
+}
+
 Status OneSidedCalls::comeBehind(const std::optional<StreamMark>& mark, CudaStream stream) {
-  return mark && !marks_.hasEnded(*mark) ? marks_.comeBehind(*mark, stream) : Status();
+  return mark && !marks_->hasEnded(*mark) ? marks_->comeBehind(*mark, stream) : Status();
 }
 
 Result<StreamMark> OneSidedCalls::enqueue(const Command& command, CudaStream stream,
@@ -84,7 +93,7 @@ Result<StreamMark> OneSidedCalls::enqueue(const Command& command, CudaStream str
     return last.status();
   });
   if (enqueued.ok()) return last;
-  marks_.distrust();
+  marks_->distrust();
   return enqueued;
 }
 
@@ -108,18 +117,18 @@ Result<StreamMark> OneSidedCalls::enqueueTogether(std::span<const Transfer> tran
                                                   const Add& add) {
   HORING_ASSIGN(const StreamMark mark,
                 enqueuePart(Command(ExchangeCommand{{transfers.begin(), transfers.end()}}), stream, add));
-  HORING_TRY(marks_.awaitEnd(mark, stream));
+  HORING_TRY(marks_->awaitEnd(mark, stream));
   return mark;
 }
 
 Result<StreamMark> OneSidedCalls::enqueuePart(Command part, CudaStream stream, const Add& add) {
-  HORING_ASSIGN(const StreamMark mark, marks_.take());
+  HORING_ASSIGN(const StreamMark mark, marks_->take());
   const Status added = withoutExceptions([&]() -> Status {
-    HORING_TRY(marks_.tell(mark, stream));
+    HORING_TRY(marks_->tell(mark, stream));
     return add({std::move(part), mark});
   });
   if (added.ok()) return mark;
-  marks_.end(mark);
+  marks_->end(mark);
   return added;
 }
 
@@ -138,7 +147,7 @@ Result<StreamMark> OneSidedCalls::enqueueParts(const Transfer& put, CudaStream s
     HORING_ASSIGN(last, enqueueCopied(part, stream, add));
   }
   HORING_TRY(comeBehind(before_last, stream));
-  HORING_TRY(marks_.awaitEnd(*last, stream));
+  HORING_TRY(marks_->awaitEnd(*last, stream));
   return *last;
 }
 
@@ -146,8 +155,8 @@ OneSidedCalls::Buffers& OneSidedCalls::buffersFor(CudaStream stream) {
   const auto of_stream = std::ranges::find(buffers_, stream, &Buffers::stream);
   if (of_stream != buffers_.end()) return *of_stream;
   const auto unused = std::ranges::find_if(buffers_, [&](const Buffers& buffers) {
-    return std::ranges::all_of(buffers.both,
-                               [&](const Buffer& each) { return !each.user || marks_.hasEnded(*each.user); });
+    return std::ranges::all_of(
+        buffers.both, [&](const Buffer& each) { return !each.user || marks_->hasEnded(*each.user); });
   });
   if (unused == buffers_.end()) return buffers_.emplace_back(Buffers{stream});
   unused->stream = stream;
@@ -165,7 +174,7 @@ Result<StreamMark> OneSidedCalls::enqueueCopied(const Transfer& part, CudaStream
   }
   Buffer& buffer = buffers.both[buffers.next];
   buffers.next = (buffers.next + 1) % buffers.both.size();
-  if (buffer.user && marks_.hasEnded(*buffer.user)) buffer.user.reset();
+  if (buffer.user && marks_->hasEnded(*buffer.user)) buffer.user.reset();
   HORING_TRY(comeBehind(buffer.user, stream));
   const CudaApi& api = device_->api();
   Transfer copied = part;

@@ -39,7 +39,9 @@ class OneSidedCalls {
 
   // The communicator must outlive it.
   OneSidedCalls(std::shared_ptr<const CudaDevice> device, Communicator& communicator)
-      : communicator_(communicator), device_(std::move(device)), marks_(device_) {}
+      : communicator_(communicator),
+        device_(std::move(device)),
+        marks_(std::make_shared<StreamMarks>(device_)) {}
   // Lets waiting streams go on, and waits a second for them to be done with the pinned memory and with the parts of windows, which otherwise
   // are never freed, nor closed.
   ~OneSidedCalls();
@@ -47,7 +49,7 @@ class OneSidedCalls {
   OneSidedCalls& operator=(const OneSidedCalls&) = delete;
 
   // Once, before all else, when no stream of this rank waits for another. Error: no pinned memory.
-  Status reserve() { return marks_.reserve(); }
+  Status reserve() { return marks_->reserve(); }
   // kInvalidUsage: the stream is not one of this GPU, or records a graph.
   Status check(CudaStream stream) const;
   // Enqueues the GPU's part of the command, whose transfers name the memory that only a GPU can access. `behind`: the end of that mark, which
@@ -56,11 +58,14 @@ class OneSidedCalls {
   Result<StreamMark> enqueue(const Command& command, CudaStream stream,
                              const std::optional<StreamMark>& behind, const Add& add);
 
-  bool hasArrived(const StreamMark& mark) const { return marks_.hasArrived(mark); }
+  // Lets the stream, which check() has found well, wait until the result goes. Any thread. Errors: of StreamHold::begin().
+  Result<std::shared_ptr<const StreamHold>> hold(CudaStream stream);
+
+  bool hasArrived(const StreamMark& mark) const { return marks_->hasArrived(mark); }
   // Lets the stream go on; once for each part.
-  void end(const StreamMark& mark) noexcept { marks_.end(mark); }
+  void end(const StreamMark& mark) noexcept { marks_->end(mark); }
   // Lets all streams go on. Any thread.
-  void endAll() const noexcept { marks_.endAll(); }
+  void endAll() const noexcept { marks_->endAll(); }
   // The windows into which it copies.
   GpuWindows& windows() { return windows_; }
   // Closes windows that nobody uses any more, once no copy is under way and no stream waits: the driver may wait for streams. Waits for that
@@ -69,7 +74,7 @@ class OneSidedCalls {
   void closeUnusedWindows(const Deadline& deadline, bool awaits_others);
   // Pinned memory. Any thread.
   uint64_t memoryBytes() const {
-    return marks_.memoryBytes() + buffer_bytes_.load(std::memory_order_relaxed);
+    return marks_->memoryBytes() + buffer_bytes_.load(std::memory_order_relaxed);
   }
   // Never frees the pinned memory, nor closes windows: a GPU may still use them, or, in a forked child, there is none.
   void abandon();
@@ -99,7 +104,7 @@ class OneSidedCalls {
   const std::shared_ptr<const CudaDevice> device_;
   std::list<Buffers> buffers_;
   std::atomic<uint64_t> buffer_bytes_{0};
-  StreamMarks marks_;
+  const std::shared_ptr<StreamMarks> marks_;
   GpuWindows windows_;
 };
 

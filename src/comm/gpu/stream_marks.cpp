@@ -140,6 +140,12 @@ void StreamMarks::endAll() const noexcept {
   forAll([&](StreamMark::Words& words) { words.ended.store(last_, std::memory_order_release); });
 }
 
+Status StreamHold::begin(CudaStream stream) {
+  HORING_ASSIGN(mark_, marks_->take());
+  HORING_TRY(marks_->tell(*mark_, stream));
+  return marks_->awaitEnd(*mark_, stream);
+}
+
 uint64_t StreamMarks::memoryBytes() const {
   const std::lock_guard lock(mutex_);
   return memory_bytes_;

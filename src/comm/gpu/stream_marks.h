@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,7 @@ class StreamMark {
 // For one communicator and GPU. A resource; any thread. Streams are used by one thread, which has the GPU's context.
 class StreamMarks {
  public:
-  // settle() or abandon() must be the last call.
+  // settle() or abandon() must be the last call, but for end() of marks that others have (StreamHold).
   explicit StreamMarks(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
   StreamMarks(const StreamMarks&) = delete;
   StreamMarks& operator=(const StreamMarks&) = delete;
@@ -80,6 +81,24 @@ class StreamMarks {
   std::vector<StreamMark> free_;
   uint32_t last_ = 0;  // number
   std::atomic<bool> is_distrusted_{false};
+};
+
+// A stream that waits until this goes. A resource; any thread may let it go.
+class StreamHold {
+ public:
+  explicit StreamHold(std::shared_ptr<StreamMarks> marks) : marks_(std::move(marks)) {}
+  ~StreamHold() {
+    if (mark_) marks_->end(*mark_);
+  }
+  StreamHold(const StreamHold&) = delete;
+  StreamHold& operator=(const StreamHold&) = delete;
+
+  // Once; enqueues the wait. Error: no pinned memory, or the driver's.
+  Status begin(CudaStream stream);
+
+ private:
+  const std::shared_ptr<StreamMarks> marks_;
+  std::optional<StreamMark> mark_{};
 };
 
 }  // namespace horing

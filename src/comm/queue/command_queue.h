@@ -74,6 +74,12 @@ class CommandQueue {
   Status checkOneSided(CudaStream stream) const { return staged_->oneSided().check(stream); }
   Result<StreamMark> enqueueOneSided(const Command& command, CudaStream stream,
                                      const std::optional<StreamMark>& behind = std::nullopt);
+  // Lets a CUDA stream of the GPU of bind() wait until the result goes, or the communicator does. Any thread. Errors: as checkOneSided(), and
+  // of StreamHold::begin().
+  Result<std::shared_ptr<const StreamHold>> hold(CudaStream stream) const {
+    HORING_TRY(checkOneSided(stream));
+    return staged_->oneSided().hold(stream);
+  }
   // The sticky error of the communicator; checks for news from other ranks and from kernels. Any thread.
   Status asyncError();
   // The GPU of that number, for bind(). kInvalidUsage: the queue is bound to another GPU.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 namespace horing {
@@ -49,21 +50,29 @@ void Stream::finish(Turn turn, const Status& status, DueCallbacks& due) {
        next = abandoned_.erase(next))
     finishNext(next->second);
   while (!callbacks_.empty() && callbacks_.front().after <= finished_) {
-    callbacks_.front().error = error_;
+    callbacks_.front().error = errorBefore(callbacks_.front().after);
     due.due_.splice(due.due_.end(), callbacks_, callbacks_.begin());
   }
   finished_turn_.notify_all();
 }
 
-void Stream::callBack(Callback callback) {
+// Under mutex_.
+Status Stream::errorBefore(Turn mark) const {
+  return error_turn_ < mark ? error_ : Status();
+}
+
+void Stream::callBack(Callback callback, Turn mark) {
   Status error;
   {
     const std::lock_guard lock(mutex_);
-    if (finished_ < next_) {
-      callbacks_.push_back({next_, std::move(callback)});
+    mark = std::min(mark, next_);
+    if (finished_ < mark) {
+      auto place = callbacks_.end();
+      while (place != callbacks_.begin() && std::prev(place)->after > mark) --place;
+      callbacks_.insert(place, {mark, std::move(callback)});
       return;
     }
-    error = error_;
+    error = errorBefore(mark);
   }
   callback(error);
 }
@@ -85,7 +94,7 @@ Status Stream::wait(Turn mark, std::chrono::milliseconds timeout) {
   mark = std::min(mark, next_);
   if (!finished_turn_.wait_for(lock, timeout, [&] { return finished_ >= mark; }))
     return Status(Code::kInProgress, "operations on the stream are not complete yet");
-  return error_turn_ < mark ? error_ : Status();
+  return errorBefore(mark);
 }
 
 Status Stream::query() {

@@ -49,9 +49,10 @@ class Stream {
   class DueCallbacks;
   void finish(Turn turn, const Status& status, DueCallbacks& due);
 
-  // Calls back once all turns taken so far are finished, with the first error among them since the last
-  // synchronize(): from the thread that finishes the last, or at once.
-  void callBack(Callback callback);
+  // Calls back once all turns before the mark that were taken so far are finished, with the first error among them since
+  // the last synchronize(): from the thread that finishes the last, or at once.
+  static constexpr Turn kAll = UINT64_MAX;
+  void callBack(Callback callback, Turn mark = kAll);
 
   // Blocks until all turns taken so far are finished. The first error among them since the last synchronize().
   Status synchronize();
@@ -71,6 +72,7 @@ class Stream {
   };
 
   void finishNext(const Status& status);
+  Status errorBefore(Turn mark) const;
 
   mutable std::mutex mutex_;
   std::condition_variable finished_turn_;
@@ -78,8 +80,8 @@ class Stream {
   Turn finished_ = 0;                 // all turns before this one are
   std::map<Turn, Status> abandoned_;  // ended before all earlier turns were finished
   Status error_;
-  Turn error_turn_ = 0;  // the turn of the first error
-  std::list<Waiting> callbacks_;
+  Turn error_turn_ = 0;           // the turn of the first error
+  std::list<Waiting> callbacks_;  // in the order of `after`
 };
 
 // Due callbacks of any streams.

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace horing {
 namespace {
 
@@ -44,6 +47,29 @@ TEST(Stream, AQueryInACallbackSeesWhatWasEnteredThere) {
   EXPECT_EQ(asked.code(), Code::kInProgress);
   finish(later, {});
   EXPECT_TRUE(stream.query().ok());
+}
+
+// The first mark is the last to get its callback.
+TEST(Stream, CallsBackOnceWhatIsBeforeAMarkHasEnded) {
+  Stream stream;
+  std::vector<std::string> called;
+  const auto callBackAt = [&](const char* name, Stream::Turn mark) {
+    stream.callBack([&called, name](const Status& status) { called.push_back(name + status.message()); },
+                    mark);
+  };
+  const StreamTurn first = enter(stream);
+  const Stream::Turn early = stream.mark();
+  const StreamTurn second = enter(stream);
+  callBackAt("at the end", Stream::kAll);
+  callBackAt("before both", 0);
+  callBackAt("between them", early);
+  EXPECT_EQ(called, std::vector<std::string>{"before both"});
+  finish(second, makeStatus(Code::kTimeout, ": late"));
+  EXPECT_EQ(called.size(), 1U) << "the first has not ended";
+  finish(first, {});
+  EXPECT_EQ(called, (std::vector<std::string>{"before both", "between them", "at the end: late"}));
+  callBackAt("again", early);
+  EXPECT_EQ(called.back(), "again") << "without the error behind it";
 }
 
 }  // namespace
