@@ -54,8 +54,8 @@ Result<std::optional<int>> gpuOfStream(const CudaDriver& driver, horingStream_t 
 Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const CudaDriver& driver,
                                                const Where& where) {
   const std::vector<CommandBuffer> buffers = buffersOf(command, where.rank);
-  // The peer of an empty message decides the same way.
-  if (command.isExchange() && buffers.empty() && !where.foreign_stream && where.gpu)
+  // The peer of an empty message decides the same way, unless that has a tag: hosts carry all of these.
+  if (command.isExchange() && !goesBeside(command) && buffers.empty() && !where.foreign_stream && where.gpu)
     return std::optional(GpuBuffers{*where.gpu});
   std::vector<GpuBuffers::Placed> found;
   std::vector<const void*> pinned;

@@ -34,8 +34,8 @@ struct GpuBuffers {
   std::vector<const void*> pinned{};  // buffers in pinned memory
 };
 // Nothing: the host can access all buffers of the command, pinned and managed memory included. On a foreign stream, pinned and managed
-// buffers count as the stream's GPU's, and so does a command without buffers; on other streams empty messages count as the communicator's
-// GPU's. Looks up each buffer once. kInvalidUsage names two buffers in different places.
+// buffers count as the stream's GPU's, and so does a command without buffers; on other streams empty messages without tags count as the
+// communicator's GPU's. Looks up each buffer once. kInvalidUsage names two buffers in different places.
 Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const CudaDriver& driver,
                                                const Where& where);
 

@@ -104,6 +104,21 @@ TEST_F(GpuStreamWaits, AreNoneBehindWhatIsComplete) {
   EXPECT_HORING(send(6, 2));
 }
 
+TEST_F(GpuStreamWaits, GoOnBehindAnEmptyMessage) {
+  const GpuStream stream(cuda_, 0);
+  const OwnStream receiving;
+  EXPECT_HORING(wait(receiving, 0, stream)) << "the communicator works on a GPU from here on";
+  const auto receiveNothing = [&](horingStream_t on) {
+    return horingRecvTagged(nullptr, 0, horingInt32, 1, 4, nullptr, comm(0), on);
+  };
+  EXPECT_HORING(receiveNothing(receiving.get()));
+  EXPECT_HORING(wait(receiving, HORING_STREAM_ALL, stream));
+  for (int i = 0; i < 2; ++i)
+    EXPECT_HORING(horingSendTagged(nullptr, 0, horingInt32, 0, 4, comm(1), nullptr));
+  EXPECT_HORING(receiveNothing(nullptr));
+  stream.synchronize();
+}
+
 // Collectives on the GPU go on beside them.
 TEST_F(GpuStreamWaits, HoldNoOtherStreamBack) {
   const auto addOn = [&](int rank, const GpuStream& stream) {
