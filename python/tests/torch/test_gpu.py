@@ -454,14 +454,18 @@ def test_the_end_of_a_group_raises_what_was_only_asked_for():
     assert outcomes[0].error is None, outcomes[0].error
 
 
-@pytest.mark.parametrize("fails", ("message", "future of a message", "operation on the CPU"))
+@pytest.mark.parametrize("fails", ("message", "future of a message", "operation on the CPU", "what was asked for its exception"))
 def test_the_end_of_a_group_does_not_raise_again(fails):
     def body(rank, size):
         meet()
         if rank == 1:
             os._exit(3)
         with pytest.raises(RuntimeError, match="rank 1"):
-            if fails == "operation on the CPU":
+            if fails == "what was asked for its exception":
+                work = dist.all_reduce(full(1), async_op=True)
+                module().synchronize()
+                raise work.exception()
+            elif fails == "operation on the CPU":
                 dist.all_reduce(torch.ones(4, device="cpu"))
             elif fails == "message":
                 dist.recv(full(1), 1)

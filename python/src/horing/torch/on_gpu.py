@@ -89,6 +89,9 @@ class OnGpu:
         operation.end(self._lane.error_on_gpu(operation))
         return True
 
+    def told(self, error: BaseException) -> BaseException:
+        return self._lane.told(error)
+
     def when_complete(self, operation: Operation, watcher: Callable) -> None:
         """Calls watcher() once the operation is complete: at once, or on a helper thread, which waits for that."""
         operation.watch(watcher)

@@ -138,7 +138,8 @@ class Work(dist.Work):
 
     def exception(self) -> BaseException | None:
         self.is_completed()
-        return self._operation.error
+        error = self._operation.error
+        return None if error is None else self._lane.told(error)
 
     def result(self) -> list[torch.Tensor]:
         return self._operation.result
