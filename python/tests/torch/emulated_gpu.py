@@ -83,6 +83,17 @@ def hold(stream: torch.Stream):
         gate.value = 1
 
 
+@contextlib.contextmanager
+def recording(stream: torch.Stream):
+    """The stream records a graph until this ends."""
+    handle, graph = ctypes.c_void_p(stream.cuda_stream), ctypes.c_void_p()
+    assert _library.cuStreamBeginCapture_v2(handle, 1) == 0  # of this thread
+    try:
+        yield
+    finally:
+        assert _library.cuStreamEndCapture(handle, ctypes.byref(graph)) == 0
+
+
 def load() -> None:
     """Makes the device known to torch, and to horing as a GPU of CUDA."""
     global _library
@@ -92,6 +103,7 @@ def load() -> None:
     torch.utils.rename_privateuse1_backend(KIND)
     module = ModuleType(f"torch.{KIND}")
     module.Stream, module.Event, module.stream, module.current_stream = Stream, torch.Event, on_stream, current_stream
+    module.is_current_stream_capturing = lambda: current_stream().is_capturing()
     module.is_available = module.is_initialized = lambda: True
     module._is_in_bad_fork = lambda: False
     module.device_count, module.current_device = lambda: 4, torch.accelerator.current_device_index

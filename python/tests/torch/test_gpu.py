@@ -329,7 +329,7 @@ def test_a_receive_meets_its_message_whatever_its_stream_waits_for():
         store, count = dist.group.WORLD.get_group_store(), 4 << 20
         tensor = full(rank, count)
         if rank == 1:
-            dist.send(tensor, 0)
+            dist.isend(tensor, 0).wait(timedelta(seconds=10))
             store.set("sent", "")
             return
         with hold(module().current_stream()):
@@ -468,7 +468,7 @@ def test_the_end_of_a_group_does_not_raise_again(fails):
             elif fails == "operation on the CPU":
                 dist.all_reduce(torch.ones(4, device="cpu"))
             elif fails == "message":
-                dist.recv(full(1), 1)
+                dist.irecv(full(1), 1).wait(timedelta(seconds=10))
             else:
                 dist.irecv(full(1), 1).get_future().wait()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -374,11 +373,6 @@ class Collectives:
     def _open_gpus(self) -> None:
         self._on_gpus: dict[torch.device, OnGpu] = {}
         self._on_gpus_lock = threading.Lock()
-
-    def _copier(self, device: torch.device) -> Callable[[Callable[[], None]], None]:
-        """Runs copies of tensors there, behind what the caller's stream holds now, in any thread, which blocks until they are complete."""
-        gpu = self._on_gpu(device).gpu
-        return functools.partial(gpu.copy_behind, gpu.mark(), self._timeout)
 
     def _submit(self, name, opts, staging, result, call, how: Reduction | None = None):
         if how is not None:

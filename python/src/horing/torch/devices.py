@@ -6,9 +6,10 @@ waits for it orders a stream behind it, and no thread.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 import torch.distributed as dist
@@ -17,7 +18,8 @@ from .failures import failure
 
 KINDS = ["cuda"] if torch.version.cuda else []  # of devices whose memory and streams are CUDA's: torch for ROCm names its GPUs so, too
 _LONGEST_NAP = 0.001  # seconds
-_TIMEOUT = 8
+_USAGE, _TIMEOUT = 5, 8
+_LEGACY = 1  # cudaStreamLegacy: horing's NULL is no stream
 
 
 def check_backend(group, kind: str) -> None:
@@ -49,8 +51,8 @@ def await_all(events, seconds: float) -> None:
 
 @functools.cache
 def _copy_stream(device: torch.device):
-    """Of threads that wait for their copies. One for all groups: torch has 32 streams on a GPU, and gives them out again after that.
-    A group whose stream is also that of another's copies could wait for itself."""
+    """Of copies that need not wait. One for all groups: torch has 32 streams on a GPU, and gives them out again after that. A group
+    whose stream is also that of another's copies could wait for itself."""
     return getattr(torch, device.type).Stream(device)
 
 
@@ -94,6 +96,32 @@ class Gpu:
         """The caller's stream goes on once the event has passed."""
         self.current().wait_event(event)
 
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[int]:
+        """The caller's stream, as a cudaStream_t, while its GPU is the current one."""
+        stream = self.current()
+        with self._torch.stream(stream):
+            yield stream.cuda_stream or _LEGACY
+
+    def check_not_recording(self) -> None:
+        """Raises an error if the caller's stream records a graph."""
+        with self._torch.stream(self.current()):
+            if self._torch.is_current_stream_capturing():
+                raise failure(_USAGE, "the current stream records a graph: messages of tensors on a GPU are not part of graphs")
+
+    def beside(self):
+        """A context in which the caller's stream is one that waits for nothing."""
+        return self._torch.stream(self._copies)
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor):
+        """Enqueues the copy on the caller's stream: one of both is in pinned memory. An event behind it."""
+        target.copy_(source, non_blocking=True)
+        return self.mark()
+
+    def keep_here(self, tensor: torch.Tensor) -> None:
+        """The memory of the tensor is not given to others before what the caller's stream holds by now is complete."""
+        tensor.record_stream(self.current())
+
     def keep(self, tensors: list[torch.Tensor]) -> None:
         """The memory of the tensors is not given to others before what the group has enqueued by now is complete."""
         for tensor in tensors:
@@ -105,13 +133,6 @@ class Gpu:
         with self._torch.stream(self._stream):
             future.set_result(result)
         return future
-
-    def copy_behind(self, event, seconds: float, copy: Callable[[], None]) -> None:
-        """copy(), which enqueues copies, once the event has passed, within so many seconds; blocks until they are complete."""
-        await_all([event], seconds)
-        with self._torch.stream(self._copies):
-            copy()
-            self._copies.synchronize()
 
     def is_idle(self) -> bool:
         """Whether all operations of the group are complete. A GPU that has failed completes none."""

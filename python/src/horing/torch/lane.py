@@ -22,27 +22,26 @@ from collections.abc import Callable
 
 from .. import _capi, _interrupt
 from .._at_exit import at_exit
+from ..errors import HoringError
 from .failures import failure
 from .helpers import run_on_helper
 from .operation import Operation, Work
 
-_USAGE, _TIMEOUT = 5, 8
+_CUDA, _USAGE, _TIMEOUT = 1, 5, 8
 _LINGER = 1.0  # seconds that a lane's thread waits for more work
 _LEAVE = 2.0  # seconds that operations in progress get when the program ends
 
 _SLICE_MS = 200  # between checks for Ctrl-C
 _ALL = 2**64 - 1  # a mark after all operations
-_MOST_UNSEEN = 64  # operations on the stream, above which complete ones are looked for
 
-_watched: dict[int, tuple] = {}  # the operations of the library's pending callbacks
+_watched: dict[int, Lane] = {}  # of the library's pending callbacks
 _keys = itertools.count(1)
 _open_lanes: weakref.WeakSet = weakref.WeakSet()
 
 
 @_capi.StreamCallback
 def _on_complete(_stream, _code, key):
-    lane, operation = _watched.pop(key)
-    lane._settle(operation)
+    _watched.pop(key)._settle()
 
 
 class Lane:
@@ -73,7 +72,9 @@ class Lane:
         if trunk is None:
             _open_lanes.add(self)
         self._gpus: list = []  # the streams of this lane there
+        self._is_bound = False  # to a GPU
         self._error_on_gpus: BaseException | None = None  # of what was under way there at the end
+        self._lost: BaseException | None = None  # of the operation for which the lane broke off
         self._is_failure_told = False  # to a caller
         self._open(make)
 
@@ -99,7 +100,7 @@ class Lane:
     def check_open(self) -> None:
         """Raises the error that ended the lane, if there is one."""
         if self.ended is not None:
-            raise self.ended
+            raise self.told(self.ended)
 
     def set_timeout(self, milliseconds: int) -> None:
         """The deadline of operations that begin later."""
@@ -177,6 +178,28 @@ class Lane:
         while self._is_busy_on_gpus() and not self._error_code() and time.monotonic() < deadline:
             time.sleep(0.001)
 
+    def bind(self, gpu, messages: threading.Lock) -> None:
+        """Lets streams of the GPU wait for operations on the host. The first call does so while no other thread issues an operation, as the
+        library asks: one of the lane, or a message, which begins under that lock. Raises the library's error."""
+        if self._is_bound:
+            return
+        with self._lock, messages, gpu.entered() as stream:
+            self.check_open()
+            if code := _capi.horingStreamWaitOnGpu(self._stream, 0, self.comm, stream):
+                raise self.told(self._failure(Operation("the first message on a GPU", None, ()), code))
+            self._is_bound = True
+
+    def hold(self, operation: Operation, stream: int) -> bool:
+        """Lets a cudaStream_t wait until the operation, which is one on the host, is complete. False: it is not issued yet, and a thread
+        has to. Raises the library's error."""
+        comm = self.comm
+        if comm is None or operation.mark is None:
+            return False
+        code = _capi.horingStreamWaitOnGpu(operation.stream, operation.mark, comm, stream)
+        if code and not operation.complete:
+            raise self.told(self._failure(operation, code))
+        return True
+
     # ---- Waiting ----
 
     def wait(self, operation: Operation, seconds: float | None = None) -> None:
@@ -218,7 +241,7 @@ class Lane:
             is_last = self._on_stream and self._on_stream[-1] is operation and self._stream is not None
             if is_last:  # a callback comes when all that was issued is complete
                 key = next(_keys)
-                _watched[key] = (self, operation)
+                _watched[key] = self
                 _capi.check(_capi.horingStreamAddCallback(self._stream, _on_complete, key))
         if not is_last:
             run_on_helper(lambda: self._wait(operation, None))
@@ -231,17 +254,20 @@ class Lane:
             left = _SLICE_MS if deadline is None else max(0, min(_SLICE_MS, math.ceil(1000 * (deadline - time.monotonic()))))
             code = _capi.horingStreamWait(operation.stream, operation.mark, left)
             if code != _capi.IN_PROGRESS:
-                self._settle(operation)
+                self._settle()
             elif deadline is not None and time.monotonic() >= deadline:
                 return False
         return True
 
-    def _settle(self, operation: Operation) -> None:
-        """The operation ended, and all before it on the stream."""
+    def _settle(self) -> None:
+        """Ends what is complete on the stream."""
         with self._end:
-            while self._on_stream and not operation.complete:
-                earliest = self._on_stream.popleft()
+            while self._on_stream:
+                earliest = self._on_stream[0]
                 code = _capi.horingStreamWait(earliest.stream, earliest.mark, 0)
+                if code == _capi.IN_PROGRESS:
+                    return
+                self._on_stream.popleft()
                 earliest.end(self._failure(earliest, code) if code else None)
 
     def _count_in(self, operation: Operation) -> None:
@@ -271,8 +297,7 @@ class Lane:
             self._issue(operation)
 
     def _issue(self, operation: Operation) -> None:
-        if len(self._on_stream) >= _MOST_UNSEEN:
-            self.is_complete(self._on_stream[len(self._on_stream) // 2])
+        self._settle()  # what nobody waits for is not kept
         code, operation.stream, operation.mark = self._put_on_stream(operation)
         if code:
             raise self.told(self._failure(operation, code))
@@ -307,10 +332,11 @@ class Lane:
     def _carry_out(self, operation: Operation) -> BaseException | None:
         """All earlier operations have left the lane's thread; some may be on the stream."""
         try:
-            self.check_open()
+            if self.ended is not None:
+                return self.ended
             self._finish_stream()
             if operation.before is not None:
-                operation.before()
+                self._prepare(operation)
             code, stream, mark = self._put_on_stream(operation)
             code = code or _capi.IN_PROGRESS
             while code == _capi.IN_PROGRESS:
@@ -322,6 +348,22 @@ class Lane:
         except Exception as error:  # raised again in the thread that waits
             return error
         return None
+
+    def _prepare(self, operation: Operation) -> None:
+        try:
+            operation.before()
+        except Exception as error:
+            if self._trunk is None:
+                raise
+            raise self._whole()._break_off(operation, error) from error
+
+    def _break_off(self, operation: Operation, error: Exception) -> BaseException:
+        """The library never had the message, so another rank waits for it in vain, and its sender may have dropped the handle."""
+        text = f"{self._describe(operation)}: {error}"
+        reason = failure(error.code, text, error.rank) if isinstance(error, HoringError) else failure(_CUDA, text)
+        self._lost = None if self.ended is not None else reason
+        self.abort(reason)
+        return reason
 
     def _failure(self, operation: Operation, code: int) -> BaseException:
         if self.ended is not None:
@@ -363,7 +405,7 @@ class Lane:
 
     def close(self) -> None:
         """Waits until all submitted operations are complete, then releases the communicator. After Ctrl-C it does not wait. Raises the
-        error of operations on GPUs that no call has raised."""
+        error of operations on GPUs, and of a message that was not sent, if no call has raised it."""
         if self._interrupted:
             return self.abort(_closed())
         for lane in (*self._branches, self):
@@ -376,9 +418,11 @@ class Lane:
         error = None if self._is_failure_told else self._untold_error()
         self._release(_capi.horingCommDestroy, _closed())
         if error is not None:
-            raise error
+            raise self.told(error)
 
     def _untold_error(self) -> BaseException | None:
+        if self._lost is not None:
+            return self._lost
         code = self._error_code() if self._gpus else 0
         return self._failure(Operation("an operation that nobody waited for", None, ()), code) if code else None
 

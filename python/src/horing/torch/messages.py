@@ -8,24 +8,22 @@ matches messages by tag and rank.
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
+
+import torch
 
 from .. import _capi
 from .devices import KINDS
 from .lane import Lane
+from .messages_on_gpu import ReceiveOnGpu, SendFromGpu, ToOneself
 from .operation import Operation, Work
 from .own_messages import OwnMessages
 from .profiling import shown
-from .staging import Staging, StagingOnHost
+from .staging import Staging
 from .tensors import movable
 
 _ANY_RANK = -1
 _MOST_CHANNELS = 64  # before idle ones are reused
-
-
-def _staging_of(tensor) -> Staging:
-    return Staging() if tensor.is_cpu else StagingOnHost()
 
 
 class _Message(Work):
@@ -33,16 +31,33 @@ class _Message(Work):
         super().__init__(lane, operation)
         self._source = source
 
+    def is_completed(self) -> bool:
+        return self._lane.is_complete(self._operation)
+
     def source_rank(self) -> int:
         """The rank in the group that the message came from, once it is complete."""
         return self._source.value
 
 
-class Messages:
-    """For a group with `_rank`, `_size`, `_member`, `_timeout`, `_lane` and `_copier`. Each method returns at once, with a Work.
+class _MessageOnGpu(_Message):
+    """It has the result, and the operation, which a lane keeps for longer, has none."""
 
-    Messages of tensors on a GPU pass through memory of the host, and a thread that waits for one blocks.
-    """
+    def __init__(self, lane, operation, source: ctypes.c_int, result: list):
+        super().__init__(lane, operation, source)
+        self._result = result
+
+    def result(self) -> list[torch.Tensor]:
+        return self._result
+
+    def source_rank(self) -> int:
+        """The same. Blocks until a message from any rank has come."""
+        if self._source.value == _ANY_RANK:
+            self._lane.await_arrival(self._operation)
+        return self._source.value
+
+
+class Messages:
+    """For a group with `_rank`, `_size`, `_member`, `_timeout`, `_lane` and `_on_gpu`. Each method returns at once, with a Work."""
 
     def _open_messages(self) -> None:
         self._channels: dict[tuple[int, int, int], Lane] = {}
@@ -54,7 +69,7 @@ class Messages:
         if peer == self._rank:
             return self._own(Operation("send", None, [tensor]), tag)
         self._check_peer(peer)
-        staging = _staging_of(tensor)
+        staging = self._staging_of(tensor, SendFromGpu)
         buffer = staging.input(tensor)
         pointer, (dtype, count) = buffer.data_ptr(), movable(buffer)
         return self._message(f"send to rank {peer} with tag {tag}", (self._rank, peer, tag), staging, [], ctypes.c_int(self._rank),
@@ -71,7 +86,7 @@ class Messages:
         return self._receive(tensors[0], _ANY_RANK, tag, f"recv from any rank with tag {tag}")
 
     def _receive(self, tensor, peer: int, tag: int, name: str):
-        staging = _staging_of(tensor)
+        staging = self._staging_of(tensor, ReceiveOnGpu)
         buffer = staging.output(tensor)
         pointer, (dtype, count) = buffer.data_ptr(), movable(buffer)
         source = ctypes.c_int(peer)
@@ -79,23 +94,33 @@ class Messages:
                              lambda stream: _capi.horingRecvTagged(pointer, count, dtype, peer, tag, ctypes.addressof(source),
                                                                    self._lane.comm, stream))
 
-    def _own(self, operation: Operation, tag: int):
-        device = operation.tensors[0].device
-        if device.type in KINDS:
-            operation.call = self._copier(device)
-        shown(self._own_messages.start, operation, tag)
-        return self._handle(_Message(self._own_messages, operation, ctypes.c_int(self._rank)))
+    def _staging_of(self, tensor, on_gpu):
+        if tensor.device.type not in KINDS:
+            return Staging()
+        gpu = self._on_gpu(tensor.device).gpu
+        gpu.check_not_recording()
+        self._lane.bind(gpu, self._channels_lock)
+        return on_gpu(gpu, self._timeout)
 
-    def _message(self, name: str, channel: tuple[int, int, int], staging: Staging, result: list, source: ctypes.c_int, call):
-        before, after = staging.before, staging.after
-        if staging.device is not None:
-            copier = self._copier(staging.device)
-            before, after = (copy and functools.partial(copier, copy) for copy in (before, after))
-        operation = Operation(name, call, staging.tensors, result, before, after)
+    def _own(self, operation: Operation, tag: int):
+        source, tensor = ctypes.c_int(self._rank), operation.tensors[0]
+        if tensor.device.type not in KINDS:
+            shown(self._own_messages.start, operation, tag)
+            return self._handle(_Message(self._own_messages, operation, source))
+        on_gpu = ToOneself(self._on_gpu(tensor.device).gpu, tensor)
+        operation.call = on_gpu.run
+        shown(self._own_messages.start, operation, tag)
+        return self._handle(_MessageOnGpu(on_gpu.on(self._own_messages), operation, source, operation.result))
+
+    def _message(self, name: str, channel: tuple[int, int, int], staging, result: list, source: ctypes.c_int, call):
+        on_gpu = not isinstance(staging, Staging)
+        operation = Operation(name, call, staging.tensors, [] if on_gpu else result, staging.before, staging.after)
         with self._channels_lock:
             lane = self._channel(channel)
             shown(lane.start, operation)
-        return self._handle(_Message(lane, operation, source))
+        if not on_gpu:
+            return self._handle(_Message(lane, operation, source))
+        return self._handle(_MessageOnGpu(staging.on(lane), operation, source, result))
 
     def _check_peer(self, peer: int) -> None:
         if not 0 <= peer < self._size:

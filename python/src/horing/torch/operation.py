@@ -148,7 +148,7 @@ class Work(dist.Work):
         """A future of the tensors that the operation writes, completed by a helper thread. Always the same one."""
         self._asked = True
         if self._future is None:
-            self._future = _future_of(self._lane, self._operation)
+            self._future = _future_of(self._lane, self._operation, self.result())
         return self._future
 
     def get_future_result(self) -> torch.futures.Future:
@@ -175,16 +175,15 @@ class Work(dist.Work):
         raise RuntimeError(f"{self._operation.name} has no source rank: only a receive does")
 
 
-def _future_of(lane, operation: Operation) -> torch.futures.Future:
+def _future_of(lane, operation: Operation, result) -> torch.futures.Future:
     if operation.event is not None:
         return lane.future(operation)
-    devices = {tensor.device for tensor in _tensors_in(operation.result) if not tensor.is_cpu}
+    devices = {tensor.device for tensor in _tensors_in(result) if not tensor.is_cpu}
     future = torch.futures.Future(devices=list(devices))
 
     def deliver(_) -> object:
-        if operation.error is not None:
-            lane.wait(operation)  # raises it, so that callers in C++ (DDP's reducer) see an error, too
-        return operation.result
+        lane.wait(operation)  # raises an error, so that callers in C++ (DDP's reducer) see it, too
+        return result
 
     delivered = future.then(deliver)
     if operation.complete:

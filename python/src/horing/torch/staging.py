@@ -98,10 +98,7 @@ class Staging:
         self.tensors.append(tensor)
         if wider is None and is_plain(tensor):
             return tensor
-        return self._copy_of(tensor, wider, self.device or CPU, load, store)
-
-    def _copy_of(self, tensor, wider, device, load, store) -> torch.Tensor:
-        buffer = torch.empty(tensor.shape, dtype=wider or tensor.dtype, device=device)
+        buffer = torch.empty(tensor.shape, dtype=wider or tensor.dtype, device=self.device or CPU)
         self._connect(buffer, tensor, load, store)
         return buffer
 
@@ -139,14 +136,6 @@ class Staging:
     def _store(self) -> None:
         for buffer, tensor in self._stores:
             tensor.copy_(buffer)
-
-
-class StagingOnHost(Staging):
-    """For single tensors on a GPU, which pass through memory of the host."""
-
-    def _stage(self, tensor, wider, load=False, store=False):
-        self.tensors.append(tensor)
-        return self._copy_of(tensor, wider, CPU, load, store)
 
 
 def _apart(one: tuple[int, int], other: tuple[int, int]) -> bool:
