@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "base/printable.h"
 #include "control/call_ledger.h"
 #include "control/flight_file.h"
 #include "control/rank_list.h"
@@ -51,6 +52,12 @@ struct Flight {
 };
 using Kind = CallsOfRank Flight::*;
 
+// Whoever may write to the folder of the records may write anything into them.
+std::string textFrom(const json& from) {
+  const std::string text = from;
+  return printable(text, text.size());
+}
+
 // `first` is added to the numbers of the file. `ranks`: of the job.
 CallsOfRank parseCalls(const json& from, uint64_t first, int ranks) {
   CallsOfRank calls;
@@ -59,12 +66,13 @@ CallsOfRank parseCalls(const json& from, uint64_t first, int ranks) {
   for (const json& one : from.at("operations")) {
     const uint64_t digest = std::stoull(one.at("digest").get<std::string>(), nullptr, 16);
     calls.operations[first + one.at("sequence").get<uint64_t>()] = {
-        one.at("call"), one.at("arguments"), one.at("outcome"), digest, one.at("begun_ns")};
+        textFrom(one.at("call")), textFrom(one.at("arguments")), textFrom(one.at("outcome")), digest,
+        one.at("begun_ns")};
   }
   if (const json& waiting = from.at("waiting"); !waiting.is_null()) {
     calls.waiting_sequence = first + waiting.at("sequence").get<uint64_t>();
     calls.waits_for = waiting.at("for").get<std::vector<int32_t>>();
-    calls.obstacle = waiting.at("obstacle");
+    calls.obstacle = textFrom(waiting.at("obstacle"));
   }
   calls.messages = parseMessages(from.at("messages"), ranks);
   return calls;
@@ -76,7 +84,7 @@ std::map<uint64_t, Runs> parseReplays(const json& from) {
     const uint64_t first = one.at("first");
     if (first < kFirstReplay || ReplayNumber::decoded(first).run != 0)
       throw std::invalid_argument("graph replays have no such number");
-    replays[first] = {one.at("call"), one.at("begun")};
+    replays[first] = {textFrom(one.at("call")), one.at("begun")};
   }
   return replays;
 }
@@ -88,16 +96,15 @@ Flight parseFlight(const json& file) {
     throw std::invalid_argument(
         formatString("its format has version %s, and this horing-info reads version %d: use that of the job",
                      version.dump().c_str(), kFlightVersion));
-  flight.job = file.at("job");
+  flight.job = textFrom(file.at("job"));
   flight.rank = file.at("rank");
   flight.ranks = file.at("ranks");
   if (flight.ranks < 1 || flight.ranks > kMaxRanks || flight.rank < 0 || flight.rank >= flight.ranks)
     throw std::invalid_argument("its rank is out of range");
-  flight.where =
-      file.at("host").get<std::string>() + ", pid " + std::to_string(file.at("pid").get<int64_t>());
+  flight.where = textFrom(file.at("host")) + ", pid " + std::to_string(file.at("pid").get<int64_t>());
   flight.now_ns = file.at("now_ns");
   if (flight.now_ns < 0) throw std::invalid_argument("its time is out of range");
-  flight.error = file.at("error");
+  flight.error = textFrom(file.at("error"));
   flight.calls = parseCalls(file, 0, flight.ranks);
   flight.launches = parseCalls(file.at("launches"), kFirstLaunch, flight.ranks);
   flight.replays = parseReplays(file.at("launches").value("replays", json::array()));

@@ -234,6 +234,27 @@ TEST_F(MessageVerdicts, RefuseWhatNoRankWrites) {
   for (const int64_t time_ns : {int64_t{-1}, INT64_MIN}) expectRefused("enqueued_ns", time_ns);
 }
 
+TEST_F(MessageVerdicts, AreNotDrawnOverByTheTextsOfARecord) {
+  const std::string text = "a\nverdict: all is well\x1b[31m", shown = "a?verdict: all is well?[31m";
+  const std::string path = changedFileOf(0, [&](nlohmann::json& record) {
+    record["error"] = record["host"] = record["job"] = text;
+    record["begun"] = 1;
+    record["waiting"] = {{"sequence", 0}, {"for", {1}}, {"obstacle", text}};
+    record["operations"] = {{{"sequence", 0},
+                             {"call", text},
+                             {"arguments", text},
+                             {"outcome", text},
+                             {"digest", "1"},
+                             {"begun_ns", 0}}};
+  });
+  const std::string traced = traceOf({path});
+  for (const std::string& part :
+       {"rank 0 (" + shown, "in " + shown, "(" + shown + ")", ", " + shown, "reported: " + shown})
+    expectPart(traced, part);
+  EXPECT_EQ(traced.find('\x1b'), std::string::npos) << traced;
+  EXPECT_EQ(traced.find("\nverdict: all is well"), std::string::npos) << traced;
+}
+
 TEST_F(MessageVerdicts, RefuseTimesBeforeTheFirstAndMoreOrOtherMessagesThanAreWritten) {
   const auto expectRefused = [&](auto change) {
     const Outcome outcome = runProgram({HORING_INFO_PROGRAM, "trace", changedFileOf(0, change)});
