@@ -1,7 +1,8 @@
 // A torch device whose memory and streams are those of the emulated driver (tests/cuda/fake_cuda): memory that crashes every access of the
 // host, and streams that run what is put on them in order, on threads of their own. Copies between tensors are asynchronous, as kernels
 // are; all other operations of torch wait for the current stream and run on the CPU. Memory of a tensor that is gone is reused at once by
-// the next one of its size and stream, unless record_stream() names other streams, as the allocator of CUDA does.
+// the next one of its size and stream, unless record_stream() names other streams, as the allocator of CUDA does. Of horing's kernels there
+// is the one for elements, which PaRO has need of.
 //
 // One library with the driver, under the driver's name, by which horing finds it.
 #include <ATen/ATen.h>
@@ -29,10 +30,16 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "engine/cuda/element_kernel.h"
+#include "engine/cuda/element_run.h"
+#include "fake_cuda/fake_kernels.h"
+
 extern "C" char* fakeCudaDataAt(const void* address);
+extern "C" void fakeCudaSetKernels(const horing::fake::Kernels* kernels);
 
 namespace {
 
@@ -90,6 +97,18 @@ void put(void* stream, std::function<void()> work) {
   void (*const function)(void*) = run;
   check("cuLaunchHostFunc", stream, function, static_cast<void*>(new std::function<void()>(std::move(work))));
 }
+
+// ---- Kernels of horing ----
+
+size_t parameterBytes(const char* name) {
+  return std::string_view(name) == horing::cuda::kElementKernel ? sizeof(horing::cuda::ElementCall) : 0;
+}
+void runElements(const char*, const void* parameter, const horing::fake::Grid& grid) {
+  const auto& call = *static_cast<const horing::cuda::ElementCall*>(parameter);
+  const auto threads = static_cast<uint64_t>(grid.x) * horing::cuda::kElementThreads;
+  for (uint64_t thread = 0; thread < threads; ++thread) horing::cuda::ElementRun(call, thread, threads).run();
+}
+constexpr horing::fake::Kernels kKernels = {parameterBytes, runElements};
 
 // ---- Memory ----
 
@@ -361,6 +380,28 @@ at::Tensor emptyStrided(c10::IntArrayRef size, c10::IntArrayRef stride, std::opt
                                            c10::dtype_or_default(dtype));
 }
 
+using Sizes = c10::IntArrayRef;
+
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       Sizes stride, Sizes padding, Sizes dilation, bool transposed, Sizes output_padding,
+                       int64_t groups) {
+  const std::optional<at::Tensor> own = bias ? std::optional(bias->cpu()) : bias;
+  return at::convolution(input.cpu(), weight.cpu(), own, stride, padding, dilation, transposed, output_padding,
+                         groups)
+      .to(input.device());
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolutionBackward(
+    const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight, Sizes stride, Sizes padding,
+    Sizes dilation, bool transposed, Sizes output_padding, int64_t groups, std::array<bool, 3> wanted) {
+  auto [of_input, of_weight, of_bias] =
+      at::convolution_backward(gradient.cpu(), input.cpu(), weight.cpu(), Sizes{gradient.size(1)}, stride,
+                               padding, dilation, transposed, output_padding, groups, wanted);
+  for (at::Tensor* const each : {&of_input, &of_weight, &of_bias})
+    if (each->defined()) *each = each->to(input.device());
+  return {of_input, of_weight, of_bias};
+}
+
 void recordStream(at::Tensor& self, c10::Stream stream) {
   Memory::get().recordStream(self.storage().data_ptr().get(), stream);
 }
@@ -397,6 +438,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_copy_from_and_resize", copyFromAndResize);
   library.impl("_local_scalar_dense", localScalarDense);
   library.impl("record_stream", recordStream);
+  library.impl("convolution_overrideable", convolution);
+  library.impl("convolution_backward_overrideable", convolutionBackward);
 }
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&onHost>());
@@ -421,6 +464,9 @@ const struct Registration {
 
 #define FOR_PYTHON extern "C" __attribute__((visibility("default")))
 
+FOR_PYTHON void emulatedLoadKernels() {
+  fakeCudaSetKernels(&kKernels);
+}
 // A cudaStream_t.
 FOR_PYTHON void* emulatedStream(int device, int64_t id) {
   return streamOf(static_cast<c10::DeviceIndex>(device), id);

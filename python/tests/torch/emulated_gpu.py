@@ -20,7 +20,8 @@ import pytest
 import torch
 
 KIND = "emulated"
-_DRIVER = Path(__file__).parents[3] / "tests/cuda/fake_cuda"
+_ROOT = Path(__file__).parents[3]
+_DRIVER, _KERNELS = _ROOT / "tests/cuda/fake_cuda", _ROOT / "src/engine/cuda"
 _SOURCES = [Path(__file__).with_suffix(".cpp"), _DRIVER / "fake_cuda.cpp"]
 _TORCH = Path(torch.__file__).parent
 _VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
@@ -39,12 +40,13 @@ def need() -> None:
 
 @functools.cache
 def library() -> Path:
-    sources = b"".join(each.read_bytes() for each in [*_SOURCES, *sorted(_DRIVER.glob("*.h"))])
+    sources = b"".join(each.read_bytes() for each in [*_SOURCES, *sorted([*_DRIVER.glob("*.h"), *_KERNELS.glob("*.h")])])
     of = hashlib.sha256(sources + torch.__version__.encode() + str(_TORCH).encode()).hexdigest()[:16]
     at = Path(tempfile.gettempdir()) / f"horing-emulated-gpu-{os.getuid()}-{of}.so"
     if not at.exists() or at.stat().st_uid != os.getuid():
         new = at.with_suffix(f".{os.getpid()}")
-        built = subprocess.run(["g++", "-std=c++20", "-O1", "-fPIC", "-shared", "-w", f"-I{_TORCH}/include", "-o", new, *_SOURCES,
+        built = subprocess.run(["g++", "-std=c++20", "-O1", "-fPIC", "-shared", "-w", f"-I{_TORCH}/include", f"-I{_ROOT}/src",
+                                f"-I{_ROOT}/include", f"-I{_DRIVER.parent}", "-o", new, *_SOURCES,
                                 f"-L{_TORCH}/lib", "-lc10", "-ltorch_cpu", f"-Wl,-rpath,{_TORCH}/lib", "-Wl,-soname,libcuda.so.1"],
                                capture_output=True, text=True)
         assert built.returncode == 0, built.stderr[-4000:]
@@ -97,9 +99,11 @@ def recording(stream: torch.Stream):
 def load() -> None:
     """Makes the device known to torch, and to horing as a GPU of CUDA."""
     global _library
+    os.environ["HORING_GPU_PATH"] = "staged"  # the library's kernels for collectives are not here
     _library = ctypes.CDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
     _library.emulatedStream.argtypes, _library.emulatedStream.restype = [ctypes.c_int, ctypes.c_int64], ctypes.c_void_p
     _library.emulatedHold.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_void_p]
+    _library.emulatedLoadKernels()
     torch.utils.rename_privateuse1_backend(KIND)
     module = ModuleType(f"torch.{KIND}")
     module.Stream, module.Event, module.stream, module.current_stream = Stream, torch.Event, on_stream, current_stream
