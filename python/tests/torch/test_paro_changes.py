@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -89,6 +92,20 @@ def test_changes_that_cannot_be_right_are_named():
         with pytest.raises(RuntimeError, match="parameter layers.0.0.weight is sharded: its type"):
             net.float()
         one_step(net, adam(net), [rank])
+
+    on_nodes(body)
+
+
+@pytest.mark.parametrize("strategy", ("NNG", "GGG"))
+def test_a_model_that_is_gone_leaves_nothing(strategy):
+    def body(rank, size):
+        net = paro.shard(made(Layers, [0, 1, 3]), strategy=strategy)
+        for number in range(2):
+            one_step(net, adam(net), [rank], number)
+        client = weakref.ref(net._paro.client)
+        del net
+        gc.collect()
+        assert client() is None
 
     on_nodes(body)
 

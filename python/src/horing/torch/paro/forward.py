@@ -66,7 +66,20 @@ class Forward:
         differentiable = [each for each in _tensors_in(inputs) if each.grad_fn is not None]  # autograd.grad() has no hooks for leaves
         if differentiable:  # else it ends with the pass
             unit.calls += 1
-            register_multi_grad_hook(differentiable, lambda gradients: self._end_call(unit))
+            self._when_there_are_gradients(differentiable, lambda: self._end_call(unit))
+
+    @staticmethod
+    def _when_there_are_gradients(tensors: list[torch.Tensor], do: Callable[[], None]) -> None:
+        """Of all that get one. Those hooks of torch keep the graph that has them for good, unless they are removed."""
+        if len(tensors) == 1:
+            tensors[0].register_hook(lambda gradient: do())
+            return
+
+        def once(_) -> None:
+            handle.remove()
+            do()
+
+        handle = register_multi_grad_hook(tensors, once)
 
     def _end_call(self, unit: Unit) -> None:
         unit.calls -= 1

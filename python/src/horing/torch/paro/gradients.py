@@ -4,6 +4,7 @@ the next forward pass."""
 from __future__ import annotations
 
 import enum
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -21,6 +22,17 @@ class State(enum.Enum):
     SPENT = "the next forward pass has begun, and some were not cleared"
 
 
+def _arrival(gradients: Gradients, entry: Entry):
+    """A hook of the leaf that the entry has. The garbage collector does not see what hooks of a leaf refer to, so this keeps nothing."""
+    owner, arrived = weakref.ref(gradients), weakref.ref(entry)
+
+    def arrive(_) -> None:
+        if (of := owner()) is not None and (which := arrived()) is not None:
+            of._arrive(which)
+
+    return arrive
+
+
 class Gradients:
     """`group` is for agreements between ranks; `replicas` ranks keep each element of the optimizer's state."""
 
@@ -36,7 +48,7 @@ class Gradients:
         self._cleared: dict[Entry, int] = {}  # that are zeros, while they have this version
         self.gathering: Gathering  # set by the object that makes both
         for entry in self._entries:
-            entry.leaf.register_post_accumulate_grad_hook(lambda leaf, entry=entry: self._arrive(entry))
+            entry.leaf.register_post_accumulate_grad_hook(_arrival(self, entry))
         self.versions = {entry: entry.shard._version for entry in self._entries}
 
     # ---- The backward pass ----
