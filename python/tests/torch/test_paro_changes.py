@@ -88,9 +88,10 @@ def test_changes_that_cannot_be_right_are_named():
         for hook in ("register_hook", "register_post_accumulate_grad_hook"):
             refused(lambda net: getattr(net.layers[0][0].weight, hook)(lambda _: None), "a hook of parameter layers.0.0.weight would never run")
         net = paro.shard(made(Layers, [0, 1, 3]), strategy="IIG")
-        assert net.to("cpu").double() is net
-        with pytest.raises(RuntimeError, match="parameter layers.0.0.weight is sharded: its type"):
-            net.float()
+        assert net.to(next(net.parameters()).device).double() is net
+        for convert in (net.float, lambda: net.to("meta")):
+            with pytest.raises(RuntimeError, match="parameter layers.0.0.weight is sharded: its type, device"):
+                convert()
         one_step(net, adam(net), [rank])
 
     on_nodes(body)

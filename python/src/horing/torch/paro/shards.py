@@ -18,12 +18,12 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 _NORMS = {"norm", "linalg_norm", "linalg_vector_norm", "_foreach_norm"}
 # Element by element, beside what PyTorch tags as pointwise. Without the underscores around their names.
 _COMPOSED = {
-    "absolute", "and", "bfloat16", "contiguous", "copy", "cpu", "detach", "divide", "double", "fill", "float", "floor_divide", "floordiv",
+    "absolute", "and", "bfloat16", "contiguous", "copy", "cpu", "cuda", "detach", "divide", "double", "fill", "float", "floor_divide", "floordiv",
     "half", "invert", "multiply", "negative", "or", "requires_grad", "subtract", "to", "type_as", "xor", "zero"}
 # What they say holds for the shard itself.
-_ABOUT = {"__format__", "__len__", "__repr__", "_has_compatible_shallow_copy_type", "_is_view", "as_subclass", "data_ptr", "dim", "element_size", "get_device",
+_ABOUT = {"__format__", "__len__", "__repr__", "_is_view", "as_subclass", "data_ptr", "dim", "element_size", "get_device",
           "is_complex", "is_contiguous", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_pinned", "is_shared", "ndimension", "nelement",
-          "numel", "register_hook", "size", "storage_offset", "stride", "type", "untyped_storage"}
+          "numel", "record_stream", "register_hook", "size", "storage_offset", "stride", "type", "untyped_storage"}
 _NEW = {"zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_empty", "new_full", "new_ones", "new_tensor"}
 _ELEMENT_WISE = {getattr(torch.optim, name) for name in ("SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta",
                                                          "Rprop", "ASGD")}
@@ -37,6 +37,8 @@ class Shard(torch.Tensor):
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name, sharded = getattr(function, "__name__", ""), _first_shard((*args, *kwargs.values()))
+        if name == "_has_compatible_shallow_copy_type":
+            return True  # so Module.to() sets `data`, which refuses what would convert the shard
         if sharded is not None and name != "__get__":
             if name in _NORMS:
                 return _norm(name, *args, **kwargs)
