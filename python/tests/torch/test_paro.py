@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from horing.torch import paro
+from horing.torch.paro import client
 from horing.torch.paro.layout import Entry, Unit
 from horing.torch.paro.plan import Shape, cost_of
 from names import needs_paro
@@ -28,11 +29,18 @@ def on_nodes(body, size: int = 4, members: int = 2, **options):
     """body(rank, size) on groups of `members` ranks."""
     def whole(rank, size, folder):
         join_nodes(rank, size, folder, members)
-        value = body(rank, size)
-        dist.destroy_process_group()
-        return value
+        return ended(body(rank, size))
 
     return check(size, whole, group=False, timeout=options.pop("timeout", 120), **options)
+
+
+def ended(value):
+    """After a body that returned it: clients wait for what is under way, as at the end of a program, while the group is there; and
+    each rank waits for all, whose groups the others host."""
+    client._close_all()
+    dist.barrier()
+    dist.destroy_process_group()
+    return value
 
 
 def on_groups(body, groups: tuple[int, ...]):
@@ -42,9 +50,7 @@ def on_groups(body, groups: tuple[int, ...]):
     def whole(rank, size, folder):
         os.environ["HORING_GROUP"] = f"node{bisect.bisect_right(ends, rank)}"
         join(rank, size, folder)
-        value = body(rank, size)
-        dist.destroy_process_group()
-        return value
+        return ended(body(rank, size))
 
     return check(sum(groups), whole, group=False, timeout=300)
 

@@ -19,6 +19,7 @@ from horing.torch import paro
 from horing.torch.paro.pieces import boxes
 from names import fully_shard, needs_fsdp2_on_cpu, needs_paro
 from paro_models import Gpt, loss_of, made, mean_over_ranks
+from ranks import kind
 from test_paro import close_to, on_nodes
 
 pytestmark = needs_paro
@@ -91,7 +92,7 @@ def test_any_strategy_and_number_of_ranks_goes_on(tmp_path):
                     model = Gpt(frozen=True).double()
             else:
                 model = Gpt(frozen=True).double()
-            model = paro.shard(model, strategy=strategy)
+            model = paro.shard(model, strategy=strategy, device=kind())
             optimizer = adam(model)
             assert model.load_checkpoint(tmp_path / folder, optimizer) == 2
             continued(model, optimizer, rank, size)
@@ -202,7 +203,7 @@ def test_no_good_ones_change_nothing_and_are_named(tmp_path):
         optimizer = adam(model)
         steps(model, optimizer, [rank], 0, 1)
         moments = optimizer.state[model.places]["exp_avg"]
-        some = moments[:4].numpy().tobytes()  # rank 0 has some
+        some = moments[:4].cpu().numpy().tobytes()  # rank 0 has some
         model.save_checkpoint(tmp_path / "good", optimizer)
         with pytest.raises(RuntimeError, match="good: FileExistsError: there is a checkpoint already"):
             model.save_checkpoint(tmp_path / "good", optimizer)

@@ -11,6 +11,7 @@ from torch import nn
 from horing.torch import paro
 from names import needs_paro
 from paro_models import LENGTH, Gpt, loss_of, made, mean_over_ranks, train
+from ranks import kind
 from test_paro import close_to, on_nodes
 
 pytestmark = needs_paro
@@ -50,7 +51,7 @@ def test_a_model_from_the_meta_device_is_initialised_part_by_part():
         begin = {name: value.clone() for name, value in alone.state_dict().items()}
         expected = torch.tensor(train(alone, range(size)), dtype=torch.float64)
         for strategy in ("NNG", "IIG", "GGG"):
-            net = paro.shard(on_meta(), strategy=strategy)
+            net = paro.shard(on_meta(), strategy=strategy, device=kind())
             torch.manual_seed(3 if rank == 0 else 4)  # rank 0's values count
             for part in net.modules():
                 with net.whole_parameters(part, recurse=isinstance(part, nn.MultiheadAttention)):
@@ -67,7 +68,7 @@ def test_a_model_from_the_meta_device_is_initialised_part_by_part():
 
 def test_what_has_no_values_is_named():
     def body(rank, size):
-        net = paro.shard(on_meta(), strategy="IIG")
+        net = paro.shard(on_meta(), strategy="IIG", device=kind())
         missing = "parameter places has no values yet, since the model was made on the meta device"
         for use in (lambda: loss_of(net, 0, [rank]), net.state_dict):
             with pytest.raises(RuntimeError, match=missing), warnings.catch_warnings():
@@ -96,10 +97,10 @@ def test_what_has_no_values_is_named():
 def test_rank_0_may_have_values_where_others_have_none():
     def body(rank, size):
         expected = made(Gpt).state_dict()
-        close_to(paro.shard(on_meta() if rank else made(Gpt), strategy="GGG").state_dict(), expected)
+        close_to(paro.shard(on_meta() if rank else made(Gpt), strategy="GGG", device=kind()).state_dict(), expected)
         with pytest.raises(RuntimeError, match="parameter places has no values yet"):
-            paro.shard(made(Gpt) if rank else on_meta(), strategy="GGG").state_dict()
-        again = paro.shard(on_meta(), strategy="IIG")
+            paro.shard(made(Gpt) if rank else on_meta(), strategy="GGG", device=kind()).state_dict()
+        again = paro.shard(on_meta(), strategy="IIG", device=kind())
         again.load_sharded_state_dict(paro.shard(made(Gpt), strategy="IIG").sharded_state_dict())
         close_to(again.state_dict(), expected)
 

@@ -51,7 +51,7 @@ class Saver:
             self._group = dist.new_group(dist.get_process_group_ranks(given), timeout=timedelta(seconds=given._timeout),
                                          backend=dist.get_backend(given), use_local_synchronization=True, group_desc="PaRO checkpoints")
         # Its end is waited for when the program ends, too.
-        threads = ThreadPoolExecutor(1, "PaRO checkpoint")
+        threads = ThreadPoolExecutor(1, "PaRO checkpoint", self._sharding.client.memory.begin_thread)
         self._latest = threads.submit(_write, self._sharding, folder, state, step, self._group)
         threads.shutdown(wait=False)
         return self._latest
@@ -142,13 +142,14 @@ def _state_value(entry: Entry, key: str, value: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
+    """In memory of the host."""
     if isinstance(value, dict):
         return {key: _copied(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_copied(each) for each in value]
     if isinstance(value, Piece):
-        return Piece(value.values.clone(), value.shape, value.first, value.by_state)
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+        return Piece(_copied(value.values), value.shape, value.first, value.by_state)
+    return value.detach().to("cpu", copy=True) if isinstance(value, torch.Tensor) else value
 
 
 def _pieces_in(state: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def _entry_of(sharding, parameter: torch.Tensor) -> Entry:
 # ---- Loading ----
 
 class _Plan:
-    """Memory for the values read, by their names in the checkpoint; the model is not changed before all are there. What the checkpoint or the
+    """Memory of the host for the values read, by their names in the checkpoint; the model is not changed before all are there. What the checkpoint or the
     model lacks is `missing` or `unexpected`, unless `strict`."""
 
     def __init__(self, sharding, folder: str | os.PathLike, optimizer: torch.optim.Optimizer | None, strict: bool):
@@ -201,7 +202,7 @@ class _Plan:
             key = next(prefix + key for key in entry.keys if prefix + key in self._saved)
             self._expect(key, entry.shape)
             first, count = self._sharding.part_of(entry)
-            self.targets[key] = Piece(torch.empty(count, dtype=self._type_of(key)), entry.shape, first, entry.trainable)
+            self.targets[key] = Piece(torch.empty(count, dtype=self._type_of(key), device="cpu"), entry.shape, first, entry.trainable)
             self._entries[entry] = key
         for name, buffer in buffers.items():
             if prefix + name not in self._saved:
@@ -228,7 +229,7 @@ class _Plan:
             raise RuntimeError("it has no state of an optimizer (optim.param_groups.*)")
         for key, saved in self._saved.items():
             if key.startswith("optim.param_groups."):
-                self.targets[key] = torch.empty(saved.size, dtype=saved.properties.dtype) if key in self.types else None
+                self.targets[key] = torch.empty(saved.size, dtype=saved.properties.dtype, device="cpu") if key in self.types else None
             elif key.startswith("optim.state."):
                 name, _, what = key.removeprefix("optim.state.").rpartition(".")
                 if name not in by_name or not by_name[name].trainable:
@@ -243,9 +244,9 @@ class _Plan:
         if key not in self.types:
             return None
         if self._saved[key].size == ():
-            return torch.empty((), dtype=self.types[key])
+            return torch.empty((), dtype=self.types[key], device="cpu")
         self._expect(key, entry.shape or torch.Size((1,)))
-        return Piece(torch.empty(entry.shard.numel(), dtype=self.types[key]), self._saved[key].size, entry.first, True)
+        return Piece(torch.empty(entry.shard.numel(), dtype=self.types[key], device="cpu"), self._saved[key].size, entry.first, True)
 
     def options_of_groups(self, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
         """The options of each group of the optimizer, as the parameters of the group had them."""

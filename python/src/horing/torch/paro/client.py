@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import weakref
 from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+from typing import TYPE_CHECKING
+
+import torch
 
 from ... import _capi, _interrupt
 from ..._at_exit import at_exit
 from ..failures import failure
+
+if TYPE_CHECKING:
+    from .memory import Gpu, Host, Lease
 
 WHOLE, BY_GROUP, BY_ALL = 0, 1, 2
 PHASES = ("gather parameters", "reduce gradients", "synchronize gradients", "synchronize parameters")
@@ -58,11 +65,19 @@ class Param(ctypes.Structure):
     _fields_ = [("count", c_size_t), ("type", c_int), ("trainable", c_int)]
 
 
+Allocate = ctypes.CFUNCTYPE(c_void_p, c_size_t, c_void_p)
+Release = ctypes.CFUNCTYPE(None, c_void_p, c_size_t, c_void_p)
+
+
+class Memory(_Sized):
+    _fields_ = [("size", c_size_t), ("onGpu", c_int), ("stream", c_void_p), ("allocate", Allocate), ("release", Release), ("context", c_void_p)]
+
+
 class Config(_Sized):
     _fields_ = [("size", c_size_t), ("strategy", c_int), ("memoryLimit", c_uint64), ("bucketBytes", c_size_t),
                 ("average", c_int), ("stateValues", c_int), ("microSteps", c_int), ("units", POINTER(c_int)), ("gradsInFloat32", c_int),
                 ("names", POINTER(c_char_p)), ("gatherType", c_int),
-                ("gradBuffers", c_int)]
+                ("gradBuffers", c_int), ("memory", POINTER(Memory))]
 
 
 class Info(_Sized):
@@ -150,22 +165,29 @@ def seconds(result: Estimate, vectors: int, rates: Rates) -> float:
 
 
 class Client:
-    """One rank's part of a sharded model. `lane` owns the communicator. Ends with its last reference."""
+    """One rank's part of a sharded model. `lane` owns the communicator; the client's own `memory` is a Host or a Gpu (memory.py), and what it is
+    given is there, too. Ends with its last reference."""
 
-    def __init__(self, lane, strategy: int, params: list[tuple[int, int, bool]], units: list[int], names: list[str],
+    def __init__(self, lane, memory: Host | Gpu, strategy: int, params: list[tuple[int, int, bool]], units: list[int], names: list[str],
                  bucket_bytes: int, grads_in_float32: bool, gather_type: int,
                  grad_buffers: int):
-        self._lane, self._handle, self._pid = lane, _P(), os.getpid()
+        self._lane, self.memory, self._handle, self._pid = lane, memory, _P(), os.getpid()
         array = (Param * len(params))(*(Param(count, dtype, trainable) for count, dtype, trainable in params))
         numbers = (c_int * len(units))(*units)
         texts = (c_char_p * len(names))(*(name.encode(errors="backslashreplace") for name in names))
-        config = Config(strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32, texts, gather_type, grad_buffers)
-        self._call("horingParoCreate", lane.comm, config, array, len(params), handle=ctypes.byref(self._handle))
+        config = Config(strategy, 0, bucket_bytes, 1, 0, 1, numbers, grads_in_float32, texts, gather_type, grad_buffers,
+                        memory.settings and ctypes.pointer(memory.settings))
+        with memory.current():
+            self._call("horingParoCreate", lane.comm, config, array, len(params), handle=ctypes.byref(self._handle))
         _open.add(self)
 
     def _call(self, name: str, *arguments, handle=None) -> None:
         """The call waits for other ranks, and is open to Ctrl-C meanwhile."""
-        code = _interrupt.run((self._lane,), _functions[name], handle or self._handle, *arguments)
+        self.memory.follow()
+        try:
+            code = _interrupt.run((self._lane,), _functions[name], handle or self._handle, *arguments)
+        finally:
+            self.memory.lead()
         if code:
             _check(code, self._lane.comm)
 
@@ -182,8 +204,11 @@ class Client:
     def place(self, param: int) -> Place:
         return self._ask("horingParoGetPlace", Place(), param)
 
-    def set_param(self, param: int, address: int, count: int, dtype: int) -> None:
-        self._call("horingParoSetParam", param, address, count, dtype)
+    def set_param(self, param: int, values: torch.Tensor, dtype: int) -> None:
+        try:
+            self._call("horingParoSetParam", param, values.data_ptr(), values.numel(), dtype)
+        finally:
+            self.memory.keep([values])
 
     def gather(self, bucket: int) -> None:
         self._call("horingParoGatherParams", bucket)
@@ -197,8 +222,12 @@ class Client:
     def release(self, bucket: int) -> None:
         self._call("horingParoReleaseParams", bucket)
 
-    def reduce_grads(self, bucket: int, addresses: list[int | None]) -> None:
-        self._call("horingParoReduceGradsOf", bucket, (_P * len(addresses))(*addresses), len(addresses))
+    def reduce_grads(self, bucket: int, grads: list[torch.Tensor | None]) -> None:
+        addresses = [None if grad is None else grad.data_ptr() for grad in grads]
+        try:
+            self._call("horingParoReduceGradsOf", bucket, (_P * len(addresses))(*addresses), len(addresses))
+        finally:
+            self.memory.keep(grads)
 
     def sync_grads(self) -> None:
         self._call("horingParoSyncGrads")
@@ -212,11 +241,18 @@ class Client:
     def sync_params(self) -> None:
         self._call("horingParoSyncParams")
 
+    def lease(self, address: int, size: int) -> Lease:
+        """Memory that it has given the address of."""
+        return self.memory.lease(address, size, self)
+
     def close(self) -> None:
         """Waits for operations in progress, then releases the memory. Again, or in a forked child: no effect."""
         handle, self._handle = self._handle, None
         if handle and self._pid == os.getpid():
-            _functions["horingParoDestroy"](handle)
+            try:
+                self.memory.follow()
+            finally:
+                _functions["horingParoDestroy"](handle)
 
     __del__ = close
 
@@ -227,4 +263,5 @@ _open: weakref.WeakSet[Client] = weakref.WeakSet()
 @at_exit  # before the groups end, whose communicators the clients use
 def _close_all() -> None:
     for client in list(_open):
-        client.close()
+        with contextlib.suppress(RuntimeError):  # of a GPU that is lost: the others are closed
+            client.close()

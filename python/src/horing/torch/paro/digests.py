@@ -45,7 +45,7 @@ class Digests:
     def _sums(self, counts: dict[str, bool]) -> dict[str, int]:
         if not counts:
             return {}
-        mine = torch.stack([self._mine[name] * counts[name] for name in counts])
+        mine = torch.stack([self._mine[name].cpu() * counts[name] for name in counts])
         limbs = torch.stack([(mine >> limb) & (0xFFFFFF if limb < 48 else 0xFFFF) for limb in _LIMBS])
         self._group.allreduce([limbs], op=dist.ReduceOp.SUM).wait()
         return {name: sum(value << limb for value, limb in zip(values, _LIMBS)) % _ALL for name, values in zip(counts, limbs.t().tolist())}
@@ -54,9 +54,9 @@ class Digests:
 def _digest(values: torch.Tensor, first: int) -> torch.Tensor:
     """The sum of each element's bits times an odd number of its place, modulo 2^64: no change of one element goes unseen."""
     bits = values.view(_INTEGERS.get(values.element_size(), torch.int64))
-    total = torch.zeros((), dtype=torch.int64, device="cpu")
+    total = torch.zeros((), dtype=torch.int64, device=values.device)
     for begin in range(0, len(bits), _AT_ONCE):
         part = bits[begin:begin + _AT_ONCE].long()
-        places = torch.arange(first + begin, first + begin + len(part), device="cpu")
+        places = torch.arange(first + begin, first + begin + len(part), device=values.device)
         total += (part * (2 * places + 1)).sum()
     return total

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import torch
 
 from .client import Client
-from .layout import Bucket, Entry, Unit, memory_at, tensor_on
-
-
-
-def _references_of_one_name() -> int:
-    probe = object()
-    return sys.getrefcount(probe)
-
-
-_UNREFERENCED = _references_of_one_name()
+from .layout import Bucket, Entry, Unit
 
 
 def in_backward() -> bool:
@@ -41,10 +31,14 @@ class Gathering:
         self.history = (self.history * 1_000_003 + call + 1) % (1 << 61)
 
     def use(self, unit: Unit) -> None:
-        """Returns when the unit is here. Begins to gather the one that was used next the last time."""
+        """Returns when the unit is here, for the caller's stream. Begins to gather the one that was used next the last time."""
         use = (in_backward(), unit)
-        if use == self._latest and all(bucket.lease is not None for bucket in unit.buckets):
-            return
+        if use != self._latest or any(bucket.lease is None for bucket in unit.buckets):
+            self._use_next(use)
+        self._client.memory.lead()
+
+    def _use_next(self, use: tuple[bool, Unit]) -> None:
+        unit = use[1]
         self._gather(unit)
         if self._latest is not None:
             self._follows[self._latest] = unit
@@ -57,7 +51,7 @@ class Gathering:
         for bucket in unit.buckets:
             if bucket.lease is None:
                 bucket.address = self._client.param(bucket.entries[0].index)
-                bucket.lease = memory_at(bucket.address, max(1, bucket.bytes), self._client)
+                bucket.lease = self._client.lease(bucket.address, bucket.bytes)
 
     def is_next(self, unit: Unit) -> bool:
         """Whether it was used next the last time, as is the unit with which the backward pass begins."""
@@ -76,9 +70,8 @@ class Gathering:
         self._held.append(unit)
 
     def view(self, entry: Entry) -> torch.Tensor:
-        """The parameter in the memory of its bucket. Not a view for autograd, which would complain about changes before we can."""
-        flat = tensor_on(entry.bucket.lease, entry.wire_dtype, entry.offset, entry.count)
-        return torch.empty(0, dtype=entry.wire_dtype).set_(flat.untyped_storage(), 0, entry.shape)
+        """The parameter in the memory of its bucket."""
+        return entry.bucket.lease.tensor(entry.wire_dtype, entry.offset, entry.shape)
 
     def masters(self, bucket: Bucket) -> dict[Entry, torch.Tensor]:
         """Copies of its parameters in their own type, which is wider than the one in which they are gathered for use."""
@@ -88,8 +81,8 @@ class Gathering:
         self._client.gather_masters(bucket.number)
         self.note(2 * bucket.number)
         dtype = bucket.entries[0].dtype
-        memory = memory_at(self._client.param(bucket.entries[0].index), max(1, bucket.count * dtype.itemsize), self._client)
-        values = {entry: tensor_on(memory, dtype, entry.offset, entry.count).view(entry.shape).clone() for entry in bucket.entries}
+        lease = self._client.lease(self._client.param(bucket.entries[0].index), bucket.count * dtype.itemsize)
+        values = {entry: lease.tensor(dtype, entry.offset, entry.shape).clone() for entry in bucket.entries}
         self._client.release(bucket.number)
         return values
 
@@ -110,7 +103,7 @@ class Gathering:
     def release_bucket(self, bucket: Bucket, force: bool = False) -> bool:
         """Unless a tensor refers to its memory."""
         lease, bucket.lease = bucket.lease, None
-        if lease is not None and sys.getrefcount(lease) > _UNREFERENCED and not force:
+        if lease is not None and lease.is_used() and not force:
             bucket.lease = lease
             return False
         if bucket.is_gathered:
@@ -138,6 +131,7 @@ class Gathering:
         """After a backward pass: whatever is not used by a module is released."""
         self._latest = None
         self._release_unused(set())
+        self._client.memory.end_pass()
         for unit in self._units:
             unit.calls = 0
 

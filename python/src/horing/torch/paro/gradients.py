@@ -11,7 +11,8 @@ import torch.distributed as dist
 
 from .client import Client
 from .gathering import Gathering, in_backward
-from .layout import Bucket, Entry, Unit, memory_at, tensor_on
+from .layout import Bucket, Entry, Unit
+from .memory import Lease
 from .shards import Shard, SpentGradient, shape_of, shard_of
 
 
@@ -70,6 +71,7 @@ class Gradients:
     def _arrive(self, entry: Entry) -> None:
         """The leaf keeps the gradient until its bucket is reduced: in this pass, or, if it was already, in the next or at the end."""
         self.begin_pass()
+        self._client.memory.follow()  # the stream on which it was computed
         if entry.leaf.grad.layout is not torch.strided:
             raise TypeError(f"parameter {entry.name} has a sparse gradient: use sparse=False")
         self._used[entry] = True
@@ -84,8 +86,9 @@ class Gradients:
             self.gathering.release(unit)
 
     def _reduce(self, bucket: Bucket) -> None:
+        self._client.memory.lead()
         grads = [entry.leaf.grad if entry.leaf.grad is None else entry.leaf.grad.to(bucket.grad_dtype).contiguous() for entry in bucket.entries]
-        self._client.reduce_grads(bucket.number, [None if grad is None else grad.data_ptr() for grad in grads])
+        self._client.reduce_grads(bucket.number, grads)
         for entry in bucket.entries:
             entry.leaf.grad = None
         self.gathering.note(2 * bucket.number + 1)
@@ -161,12 +164,11 @@ class Gradients:
         self._client.sync_grads()
         for bucket in self._buckets:
             shard = self._client.shard(bucket.number)
-            memory = memory_at(shard.grads, max(1, shard.count * bucket.grad_dtype.itemsize), self._client) if shard.count else None
+            lease = self._client.lease(shard.grads, shard.count * bucket.grad_dtype.itemsize) if shard.count else None
             for entry in bucket.entries:
                 first = max(entry.offset, shard.first)
                 count = max(0, min(entry.offset + entry.count, shard.first + shard.count) - first)
-                piece = tensor_on(memory, bucket.grad_dtype, first - shard.first, count).to(entry.shard.dtype).view(entry.shard.shape)
-                self._grads[entry] = shard_of(piece, entry, self) if entry in used else None
+                self._grads[entry] = self._piece(lease, entry, first - shard.first, count) if entry in used else None
         self._used = {entry: False for entry in self._entries}
         self.state = State.READY
         if failed is not None:
@@ -174,6 +176,11 @@ class Gradients:
             self._grads = {entry: self._spent(entry) for entry in self._entries}
             self.state = State.SPENT
         return failed
+
+    def _piece(self, lease: Lease | None, entry: Entry, first: int, count: int) -> torch.Tensor:
+        shape = entry.shard.shape
+        values = lease.tensor(entry.grad_dtype, first, shape) if count else torch.empty(shape, dtype=entry.grad_dtype, device=self._client.memory.device)
+        return shard_of(values.to(entry.shard.dtype), entry, self)
 
     def _agree(self, gives_up: bool) -> tuple[set[Entry], bool, int | None]:
         """The parameters that had a gradient on any rank, whether one has gradients that came after their bucket was reduced, and a
@@ -215,7 +222,8 @@ class Gradients:
         self.state = State.SPENT if any(grad is not None for grad in self._grads.values()) else State.NONE
 
     def _spent(self, entry: Entry) -> torch.Tensor:
-        return shard_of(torch.empty(shape_of(0, len(entry.shape)), dtype=entry.shard.dtype), entry, self, SpentGradient)
+        empty = torch.empty(shape_of(0, len(entry.shape)), dtype=entry.shard.dtype, device=self._client.memory.device)
+        return shard_of(empty, entry, self, SpentGradient)
 
     def refuse_accumulated(self, call: str) -> None:
         if self._is_open or self.state is State.ACCUMULATING:
@@ -244,7 +252,7 @@ class Gradients:
     def norms(self, tensors: list[Shard], order: float) -> list[torch.Tensor]:
         """Of each, over all ranks. Collective."""
         if order == float("inf"):
-            parts = [each.detach().double().abs().max() if each.numel() else torch.zeros((), dtype=torch.float64, device="cpu") for each in tensors]
+            parts = [each.detach().double().abs().max() if each.numel() else torch.zeros((), dtype=torch.float64, device=each.device) for each in tensors]
             sums = torch.stack(parts)
             self._group.allreduce(sums, op=dist.ReduceOp.MAX).wait()
             return [value.to(each.dtype) for value, each in zip(sums, tensors)]
@@ -264,7 +272,7 @@ class Gradients:
         if self.state is State.SPENT:
             raise RuntimeError("there are no gradients to clip: call it between backward() and the next forward pass")
         with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
-            norms = self.norms(grads, order) if grads else [torch.zeros((), device="cpu")]
+            norms = self.norms(grads, order) if grads else [torch.zeros((), device=self._client.memory.device)]
             norm = torch.linalg.vector_norm(torch.stack([each.double() for each in norms]), order)
             scale = torch.clamp(largest / (norm + 1e-6), max=1.0)
             for grad in grads:

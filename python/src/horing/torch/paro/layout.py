@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import itertools
 from collections.abc import Iterable
 
@@ -11,6 +9,7 @@ import torch
 from torch import nn
 
 from ..._capi import DType
+from .memory import Lease
 
 WIRE_TYPES = {torch.float16: DType.float16, torch.bfloat16: DType.bfloat16, torch.float32: DType.float32, torch.float64: DType.float64}
 
@@ -45,7 +44,7 @@ class Bucket:
         self.entries: list[Entry] = []
         self.count = 0
         self.is_gathered = False
-        self.lease: ctypes.Array | None = None
+        self.lease: Lease | None = None
         self.address = 0  # of the lease
 
     @property
@@ -66,25 +65,6 @@ class Unit:
         self.views: list[tuple[Entry, torch.Tensor, int]] = []  # while depth > 0, with their versions
 
 
-def memory_at(address: int, size: int, owner: object) -> ctypes.Array:
-    """Memory of the C client for torch.frombuffer: tensors on it keep `owner`."""
-    memory = _memory_type(size).from_address(address)
-    memory.owner = owner
-    return memory
-
-
-@functools.cache
-def _memory_type(size: int) -> type[ctypes.Array]:
-    return type("Memory", (ctypes.c_char * size,), {})  # which may have attributes
-
-
-def tensor_on(memory: ctypes.Array | None, dtype: torch.dtype, first: int, count: int) -> torch.Tensor:
-    """Elements `first` to `first + count` of it."""
-    if count == 0:
-        return torch.empty(0, dtype=dtype)
-    return torch.frombuffer(memory, dtype=dtype, count=count, offset=first * dtype.itemsize)
-
-
 def find_entries(model: nn.Module, reduce_dtype: torch.dtype | None, gather_dtype: torch.dtype | None = None) -> list[Entry]:
     found: dict[nn.Parameter, Entry] = {}
     for module_name, module in model.named_modules():
@@ -102,9 +82,6 @@ def find_entries(model: nn.Module, reduce_dtype: torch.dtype | None, gather_dtyp
 def _checked(name: str, parameter: nn.Parameter, gather_dtype: torch.dtype | None) -> nn.Parameter:
     if isinstance(parameter, nn.parameter.UninitializedTensorMixin):
         raise TypeError(f"parameter {name} has no size yet: run the model once, then shard it")
-    if parameter.device.type not in ("cpu", "meta"):
-        raise TypeError(f"parameter {name} is on {parameter.device}: expected the CPU, or the meta device. Memory of a GPU is served by "
-                        "PaRO's C client only")
     if parameter.dtype not in WIRE_TYPES or parameter.layout is not torch.strided:
         raise TypeError(f"parameter {name} has {parameter.dtype}, {parameter.layout}: expected a dense tensor of float16, bfloat16, "
                         "float32 or float64")

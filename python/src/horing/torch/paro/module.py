@@ -22,7 +22,8 @@ _BUCKET_BYTES = 32 << 20
 
 def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None = None, *, group: dist.ProcessGroup | None = None,
           micro_steps: int = 1, optimizer_values: int = 2, units: Iterable | None = None, bucket_bytes: int = _BUCKET_BYTES,
-          reduce_dtype: torch.dtype | None = None, gather_dtype: torch.dtype | None = None, grad_buffers: int = 2) -> Any:
+          reduce_dtype: torch.dtype | None = None, gather_dtype: torch.dtype | None = None, grad_buffers: int = 2,
+          device: torch.device | str | None = None) -> Any:
     """Shards the model's parameters, gradients and optimizer state over the ranks of `group`, and returns the model. Collective.
 
     `strategy`: one of the fourteen ("IIG"), an alias ("ZeRO-3"), or "auto": among the strategies that fit into `memory` ("40GiB", of each rank,
@@ -39,6 +40,9 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
     floating-point inputs in it, gradients have it unless there is a `reduce_dtype`, and buffers stay as they are.
     `grad_buffers`: how many buckets of gradients may be on their way before the backward pass waits for the first: more than 2 are of use
     where a long bucket is reduced before several short ones, and take memory of the longest bucket each.
+    `device`: "cuda" to keep everything on the rank's GPU, where the parameters are, too, or will be: it has to be said only where this rank
+    has all of them on the meta device. By default the parameters' own device. All calls of the model and its optimizer are ordered by torch's
+    streams; they may be on any stream. A module that uses another one inside lets it begin behind its caller's, which waits for it.
     Ranks begin with the parameters and buffers of rank 0. Those that rank 0 has on the meta device have no values until they are
     initialised in whole_parameters(), or loaded. Optimizers are made afterwards.
     """
@@ -57,7 +61,8 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
     for name, part in model.named_modules():
         if isinstance(part, ShardedModule):
             raise ValueError(f"{name}, a part of the model, is sharded already: shard the whole model, with units=")
-    made = Sharding(model, strategy, memory, group, micro_steps, optimizer_values, units, bucket_bytes, reduce_dtype, gather_dtype, grad_buffers)
+    made = Sharding(model, strategy, memory, group, micro_steps, optimizer_values, units, bucket_bytes, reduce_dtype, gather_dtype, grad_buffers,
+                    device)
     model.__class__ = type(type(model).__name__, (ShardedModule, type(model)), {"__module__": type(model).__module__})
     object.__setattr__(model, "_paro", made)
     return model

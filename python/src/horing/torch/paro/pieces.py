@@ -14,7 +14,7 @@ class Piece(torch.Tensor):
     """The elements from `first` on of a tensor of `shape`, which are `values`. `by_state`: of the optimizer's shards."""
 
     def __new__(cls, values: torch.Tensor, shape: torch.Size, first: int, by_state: bool):
-        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=values.dtype, device="cpu")
+        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=values.dtype, device=values.device)
         made.values, made.first, made.by_state = values.reshape(-1), first, by_state
         return made
 

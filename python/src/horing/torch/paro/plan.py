@@ -145,7 +145,8 @@ def _buckets_of(unit: Unit, bucket_bytes: int) -> list[_Bucket]:
 
 
 def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int,
-            grad_buffers: int = 2) -> Cost:
+            grad_buffers: int = 2, one_size: bool = False) -> Cost:
+    """`one_size`: memory for gathered buckets is as long as the longest for each of them."""
     row = c.strategy_info(strategy)
     kept = most_kept = slow = fast = 0
     operations: dict[tuple, list[int]] = {}
@@ -162,13 +163,15 @@ def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, op
             sums[0] += number * each.slowBytes
             sums[1] += number * each.fastBytes
     return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept, most_kept,
-                0 if row.params == c.WHOLE else _most_gathered(buckets, shape), _grad_buffers(row, shape, buckets, grad_buffers), slow, fast,
+                0 if row.params == c.WHOLE else _most_gathered(buckets, shape, one_size), _grad_buffers(row, shape, buckets, grad_buffers), slow, fast,
                 tuple((*key, *sums) for key, sums in operations.items()), tuple(estimates))
 
 
-def _most_gathered(buckets: list[list[_Bucket]], shape: Shape) -> int:
+def _most_gathered(buckets: list[list[_Bucket]], shape: Shape, one_size: bool) -> int:
     """The root, the unit in use, its predecessor and its successor."""
-    sizes = [sum(bucket.gathered(shape) for bucket in each) for each in buckets]
+    each_size = [[bucket.gathered(shape) for bucket in each] for each in buckets]
+    longest = max(itertools.chain.from_iterable(each_size), default=0)
+    sizes = [len(each) * longest if one_size else sum(each) for each in each_size]
     return sizes[0] + sum(sorted(sizes[1:], reverse=True)[:3])
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 
 from .gathering import Gathering
-from .layout import Bucket, tensor_on
+from .layout import Bucket
 
 _hooks = torch._C._autograd
 
@@ -33,10 +33,10 @@ class _Place(NamedTuple):
 
 
 class SavedTensors:
-    """`before_use()` runs when a backward pass asks for a parameter."""
+    """`before_use()` runs when a backward pass asks for a parameter. All are on `device`."""
 
-    def __init__(self, gathering: Gathering, before_use: Callable[[], None]):
-        self._gathering, self._before_use = gathering, before_use
+    def __init__(self, gathering: Gathering, device: torch.device, before_use: Callable[[], None]):
+        self._gathering, self._device, self._before_use = gathering, device, before_use
 
     def push(self) -> bool:
         """Packs the tensors saved from now on. False if the innermost hooks are these already."""
@@ -60,7 +60,7 @@ class SavedTensors:
         _hooks._pop_saved_tensors_default_hooks()
 
     def _place_of(self, tensor: torch.Tensor) -> _Place | None:
-        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        if tensor.layout is not torch.strided or tensor.device != self._device:
             return None
         address = tensor.data_ptr()
         bucket = self._gathering.bucket_at(address)
@@ -72,8 +72,7 @@ class SavedTensors:
         self._gathering.use(bucket.unit)
         items, skipped = divmod(bucket.bytes - place.first, place.dtype.itemsize)
         assert skipped == 0
-        flat = torch.frombuffer(bucket.lease, dtype=place.dtype, count=items, offset=place.first)
-        return flat.as_strided(place.size, place.stride)
+        return bucket.lease.at(place.first, items * place.dtype.itemsize, place.dtype, place.size, place.stride)
 
 
 def _keep(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:

@@ -15,7 +15,8 @@ from .checkpoint import Saver
 from .forward import Forward, cast_inputs
 from .gathering import Gathering
 from .gradients import Gradients
-from .layout import WIRE_TYPES, Bucket, Entry, assign_units, choose_units, find_entries, memory_at, tensor_on
+from .layout import WIRE_TYPES, Bucket, Entry, assign_units, choose_units, find_entries
+from .memory import memory_for
 from .plan import Shape, best_of, cost_of, longest_vector, parse_bytes, fitting
 from .saved import SavedTensors
 from .shards import ORIGINAL, ShardParameter, shape_of
@@ -27,18 +28,20 @@ class Sharding:
 
     def __init__(self, model: nn.Module, strategy: str, memory: float | str | None, group: dist.ProcessGroup | None, micro_steps: int,
                  optimizer_values: int, units: Iterable | None, bucket_bytes: int, reduce_dtype: torch.dtype | None,
-                 gather_dtype: torch.dtype | None, grad_buffers: int):
+                 gather_dtype: torch.dtype | None, grad_buffers: int, device: torch.device | str | None):
         group = dist.group.WORLD if group is None else group
         if not isinstance(group, ProcessGroupHoring):
             raise TypeError('paro.shard needs a group of the backend horing: init_process_group("horing"), or group=')
         self.given_group = group
         self.memory_limit, self.micro_steps, self.optimizer_values = parse_bytes(memory), micro_steps, optimizer_values
+        memory = memory_for(model, device)
+        self.device = memory.device
         self.entries = find_entries(model, reduce_dtype, gather_dtype)
         self.units, needs = assign_units(model, self.entries, choose_units(model, units))
         everyone = list(range(group.size()))
         self._data, self.group = (group.split_group(everyone, group_desc=f"PaRO {each}") for each in ("data", "agreements"))
         self.shape, numbers = _shape_of(self._data)
-        self.costs = [cost_of(number, self.shape, self.units, micro_steps, optimizer_values, bucket_bytes, grad_buffers) for number in c.STRATEGIES]
+        self.costs = [cost_of(number, self.shape, self.units, micro_steps, optimizer_values, bucket_bytes, grad_buffers, memory.one_size) for number in c.STRATEGIES]
         fit = fitting(strategy, self.memory_limit, self.costs)
         if len(fit) > 1:
             rates = c.measure(self._data._lane, longest_vector(self.units, bucket_bytes))
@@ -46,7 +49,7 @@ class Sharding:
                 cost.take_time(rates)
         self.was_asked_for = c.find_strategy(strategy) >= 0
         self.cost, self.runner_up = best_of(fit)
-        self.client = c.Client(self._data._lane, self.cost.strategy, [(each.count, each.own_type, each.trainable) for each in self.entries],
+        self.client = c.Client(self._data._lane, memory, self.cost.strategy, [(each.count, each.own_type, each.trainable) for each in self.entries],
                                [each.unit.number for each in self.entries], [each.name for each in self.entries], bucket_bytes, reduce_dtype is not None,
                                WIRE_TYPES[gather_dtype] if gather_dtype else 0, grad_buffers)
         self.buckets = self._lay_out()
@@ -62,7 +65,7 @@ class Sharding:
         self.gradients.gathering = self.gathering
         for entry in self.entries:
             entry.shard.owner = self.gradients
-        Forward(self.gathering, SavedTensors(self.gathering, self.gradients.begin_pass), needs, self.values.check, self.gradients.end_unit)
+        Forward(self.gathering, SavedTensors(self.gathering, self.device, self.gradients.begin_pass), needs, self.values.check, self.gradients.end_unit)
         if gather_dtype is not None:
             for unit in self.units:
                 cast_inputs(unit.module, gather_dtype)
@@ -83,8 +86,8 @@ class Sharding:
     def _replace(self) -> None:
         """The model's parameters become shards on the client's masters; the memory of the given ones goes."""
         masters = {bucket: self.client.master(bucket.number) for bucket in self.buckets if bucket.trainable}
-        memories = {bucket: memory_at(master.master, master.count * bucket.state_dtype.itemsize, self.client)
-                    for bucket, master in masters.items() if master.count}
+        leases = {bucket: self.client.lease(master.master, master.count * bucket.state_dtype.itemsize)
+                  for bucket, master in masters.items() if master.count}
         for entry in self.entries:
             first = count = 0
             if entry.trainable:
@@ -92,16 +95,17 @@ class Sharding:
                 begin = max(entry.offset, master.first)
                 count = max(0, min(entry.offset + entry.count, master.first + master.count) - begin)
                 first, entry.first = begin - master.first, begin - entry.offset
-            values = tensor_on(memories.get(entry.bucket), entry.state_dtype, first, count).view(shape_of(count, len(entry.shape)))
+            shape = shape_of(count, len(entry.shape))
+            values = leases[entry.bucket].tensor(entry.state_dtype, first, shape) if count else torch.empty(shape, dtype=entry.state_dtype, device=self.device)
             entry.shard = ShardParameter(values, requires_grad=entry.trainable)
             entry.shard.entry = entry
             for module, attribute in entry.places:
                 module._parameters[attribute] = entry.shard
             if entry.trainable:
-                entry.leaf = torch.zeros((), dtype=entry.wire_dtype).expand(entry.shape).requires_grad_()
+                entry.leaf = torch.zeros((), dtype=entry.wire_dtype, device=self.device).expand(entry.shape).requires_grad_()
             setattr(entry.given, ORIGINAL, entry.name)
             if not entry.given.is_meta:
-                entry.given.data = torch.empty(0, dtype=entry.dtype)
+                entry.given.data = torch.empty(0, dtype=entry.dtype, device=entry.given.device)
             entry.given = None
 
     @property

@@ -34,7 +34,8 @@ def summary(sharding, svg: str | os.PathLike | None) -> str:
     count = sum(entry.count for entry in sharding.entries)
     trainable = sum(entry.count for entry in sharding.entries if entry.trainable)
     name = f"{cost.name} ({cost.alias})" if cost.alias else cost.name
-    lines = [f"PaRO {name}: {count:,} parameters, {trainable:,} of them trainable, on {shape.ranks} ranks in {shape}",
+    lines = [f"PaRO {name}: {count:,} parameters, {trainable:,} of them trainable, on {shape.ranks} ranks in {shape}, "
+             f"in memory of {sharding.device}",
              "", "where"]
     lines += [f"  {what:<16}{where}" for what, where in cost.where().items()]
     lines += [f"  {'types':<16}{each}" for each in sorted({_types_of(bucket) for bucket in sharding.buckets})]

@@ -89,7 +89,7 @@ class Values:
         path, _, attribute = name.rpartition(".")
         buffers = self._model.get_submodule(path)._buffers
         if buffers[attribute].is_meta:
-            buffers[attribute] = torch.empty_like(buffers[attribute], device="cpu")
+            buffers[attribute] = torch.empty_like(buffers[attribute], device=self._sharding.device)
         with torch.no_grad():
             buffers[attribute].copy_(value)
 
@@ -107,21 +107,22 @@ class Values:
 
     def _keep(self, values: dict[Entry, torch.Tensor]) -> None:
         for entry, value in values.items():
-            value = value.detach().to(dtype=entry.dtype).contiguous()
-            self._sharding.client.set_param(entry.index, value.data_ptr(), entry.count, entry.own_type)
+            value = value.detach().to(self._sharding.device, entry.dtype).contiguous()
+            self._sharding.client.set_param(entry.index, value, entry.own_type)
             entry.has_values = True
 
     def _take(self, values: dict[Entry, torch.Tensor]) -> None:
         """Keeps rank 0's values of parameters of one type. On other ranks they may be on the meta device."""
         if not values:
             return
-        flat = torch.cat([(torch.empty_like(each, device="cpu") if each.is_meta else each.detach()).reshape(-1) for each in values.values()])
+        device = self._sharding.device
+        flat = torch.cat([(torch.empty_like(each, device=device) if each.is_meta else each.detach()).reshape(-1) for each in values.values()])
         self._broadcast(flat)
         self._keep(dict(zip(values, flat.split([entry.count for entry in values]))))
 
     def _take_buffer(self, module: nn.Module, name: str) -> None:
         buffer = module._buffers[name]
-        values = torch.empty_like(buffer, device="cpu") if buffer.is_meta else buffer.contiguous()
+        values = torch.empty_like(buffer, device=self._sharding.device) if buffer.is_meta else buffer.contiguous()
         self._broadcast(values)
         if buffer.is_meta:
             module._buffers[name] = values
@@ -153,16 +154,17 @@ class Values:
         values = self.read([entry for entry in entries if entry.has_values])
         buffers = _buffers_of(parts)
         metas = {(part, name): part._buffers[name] for part, name in buffers if part._buffers[name].is_meta}
-        unknown = {place: _unknown(meta.shape, meta.dtype) for place, meta in metas.items()}
+        device = self._sharding.device
+        unknown = {place: _unknown(meta.shape, meta.dtype, device) for place, meta in metas.items()}
         for entry in entries:
-            _put(entry, nn.Parameter(values[entry] if entry in values else _unknown(entry.shape, entry.dtype), entry.trainable))
+            _put(entry, nn.Parameter(values[entry] if entry in values else _unknown(entry.shape, entry.dtype, device), entry.trainable))
         del values
         for (part, attribute), buffer in unknown.items():
             part._buffers[attribute] = buffer
         self._lent_by = name
         try:
             yield
-            given = {entry: _given(entry) for entry in entries}
+            given = {entry: _given(entry, device) for entry in entries}
         finally:
             self._lent_by = ""
             for entry in entries:
@@ -191,20 +193,20 @@ def _put(entry: Entry, parameter: nn.Parameter) -> None:
         module._parameters[attribute] = parameter
 
 
-def _given(entry: Entry) -> torch.Tensor:
+def _given(entry: Entry, device: torch.device) -> torch.Tensor:
     """The object in the parameter's place."""
     found = [module._parameters.get(attribute) for module, attribute in entry.places]
     if any(each is not found[0] for each in found):
         raise RuntimeError(f"parameter {entry.name} is tied, and was replaced in one of its places: change it in place")
-    if found[0] is None or found[0].shape != entry.shape or found[0].dtype != entry.dtype or found[0].is_meta:
+    if found[0] is None or found[0].shape != entry.shape or found[0].dtype != entry.dtype or found[0].device != device:
         what = "None" if found[0] is None else f"{found[0].dtype} of shape {tuple(found[0].shape)} on {found[0].device}"
-        raise RuntimeError(f"parameter {entry.name} was replaced by {what}: expected {entry.dtype} of shape {tuple(entry.shape)} on cpu")
+        raise RuntimeError(f"parameter {entry.name} was replaced by {what}: expected {entry.dtype} of shape {tuple(entry.shape)} on {device}")
     return found[0]
 
 
-def _unknown(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
+def _unknown(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """Nothing was written to it yet."""
-    return torch.full(shape, float("nan"), dtype=dtype, device="cpu") if dtype in WIRE_TYPES else torch.empty(shape, dtype=dtype, device="cpu")
+    return torch.full(shape, float("nan"), dtype=dtype, device=device) if dtype in WIRE_TYPES else torch.empty(shape, dtype=dtype, device=device)
 
 
 def _is_unknown(tensor: torch.Tensor) -> bool:
