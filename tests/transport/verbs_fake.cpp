@@ -49,6 +49,13 @@ struct Pair {
   bool has_grh = false;
   std::deque<uint64_t> receives;
 };
+// A write that its device has not sent yet.
+struct Held {
+  ibv_qp* qp;
+  ibv_send_wr request;
+  std::vector<ibv_sge> pieces;
+  std::vector<std::byte> data;  // of an inline one
+};
 
 // Objects made by the library begin with the struct of the library's header.
 template <typename Fake, typename Real>
@@ -66,6 +73,7 @@ struct FakeVerbs::Machine {
   std::set<Context*> contexts;
   std::map<uint32_t, Pair*> pairs;
   std::map<uint32_t, Registered*> regions;
+  std::map<const FakeDevice*, std::deque<Held>> held;
   std::function<std::byte*(const void* address)> find_gpu_memory;
   int fork_inits = 0;
   int others = 0;  // of queues, channels and protection domains
@@ -96,6 +104,8 @@ struct FakeVerbs::Machine {
   }
   void bind();
   ibv_wc_status write(Pair& pair, const ibv_send_wr& request);
+  void send(ibv_qp* qp, const ibv_send_wr& request);
+  void hold(ibv_qp* qp, const ibv_send_wr& request);
   static void complete(ibv_cq* cq, const ibv_wc& done);
 };
 
@@ -153,6 +163,30 @@ ibv_wc_status FakeVerbs::Machine::write(Pair& pair, const ibv_send_wr& request) 
   return IBV_WC_SUCCESS;
 }
 
+void FakeVerbs::Machine::send(ibv_qp* qp, const ibv_send_wr& request) {
+  ibv_wc done{};
+  done.status = write(fake<Pair>(qp), request);
+  done.wr_id = request.wr_id;
+  done.opcode = IBV_WC_RDMA_WRITE;
+  if (done.status != IBV_WC_SUCCESS) qp->state = IBV_QPS_ERR;
+  if (done.status != IBV_WC_SUCCESS || (request.send_flags & IBV_SEND_SIGNALED) != 0)
+    complete(qp->send_cq, done);
+}
+
+// Inline data is the device's own from now on.
+void FakeVerbs::Machine::hold(ibv_qp* qp, const ibv_send_wr& request) {
+  Held& one = held[fake<Context>(qp->context).device].emplace_back(Held{qp, request, {}, {}});
+  const std::span<const ibv_sge> pieces(request.sg_list, static_cast<size_t>(request.num_sge));
+  one.pieces.assign(pieces.begin(), pieces.end());
+  if ((request.send_flags & IBV_SEND_INLINE) == 0) return;
+  for (const ibv_sge& piece : pieces) {
+    const auto* const data = reinterpret_cast<const std::byte*>(piece.addr);
+    one.data.insert(one.data.end(), data, data + piece.length);
+  }
+  const std::byte* place = one.data.data();
+  for (ibv_sge& piece : one.pieces) piece.addr = reinterpret_cast<uintptr_t>(place), place += piece.length;
+}
+
 namespace {
 
 int postSend(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** refused) {
@@ -164,13 +198,10 @@ int postSend(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** refused) {
     uint64_t bytes = 0;
     for (int i = 0; i < request->num_sge; ++i) bytes += request->sg_list[i].length;
     if ((request->send_flags & IBV_SEND_INLINE) != 0 && bytes > fake<Pair>(qp).most_inline) return EINVAL;
-    ibv_wc done{};
-    done.status = FakeVerbs::Machine::current->write(fake<Pair>(qp), *request);
-    done.wr_id = request->wr_id;
-    done.opcode = IBV_WC_RDMA_WRITE;
-    if (done.status != IBV_WC_SUCCESS) qp->state = IBV_QPS_ERR;
-    if (done.status != IBV_WC_SUCCESS || (request->send_flags & IBV_SEND_SIGNALED) != 0)
-      FakeVerbs::Machine::complete(qp->send_cq, done);
+    if (fake<Context>(qp->context).device->holds)
+      FakeVerbs::Machine::current->hold(qp, *request);
+    else
+      FakeVerbs::Machine::current->send(qp, *request);
   }
   return 0;
 }
@@ -388,6 +419,8 @@ void FakeVerbs::Machine::bind() {
   library.destroyQp = [](ibv_qp* qp) {
     const std::lock_guard<std::mutex> lock(current->mutex);
     current->pairs.erase(qp->qp_num);
+    for (auto& [device, writes] : current->held)
+      std::erase_if(writes, [&](const Held& one) { return one.qp == qp; });
     delete &fake<Pair>(qp);
     return 0;
   };
@@ -491,6 +524,15 @@ void FakeVerbs::plug(int wire) {
     if (context->device->wire != wire) continue;
     context->events.push_back(IBV_EVENT_PORT_ACTIVE);
     ::eventfd_write(context->base.async_fd, 1);
+  }
+}
+
+void FakeVerbs::letGo(const std::string& name, int writes) {
+  const std::lock_guard<std::mutex> lock(machine_->mutex);
+  std::deque<Held>& held = machine_->held[&device(name)];
+  for (; writes > 0 && !held.empty(); held.pop_front(), --writes) {
+    held.front().request.sg_list = held.front().pieces.data();
+    machine_->send(held.front().qp, held.front().request);
   }
 }
 

@@ -22,6 +22,7 @@ struct FakeDevice {
   bool foreign = false;            // EFA: of another transport
   bool needs_grh = false;          // packets without it are lost
   size_t lets_through = SIZE_MAX;  // bytes of a write, on the way to it
+  bool holds = false;              // what it sends, until letGo()
   ibv_mtu mtu = IBV_MTU_4096;
   int gbits = 100;        // 25, 50, 100 or 200
   ibv_gid gid{};          // the only row of its table
@@ -76,6 +77,8 @@ class FakeVerbs {
   enum class Pull : uint8_t { kPortsDown, kSilently };
   void pull(int wire, Pull how = Pull::kPortsDown);
   void plug(int wire);
+  // The device sends this many of the writes that it holds, the oldest first, or all that there are.
+  void letGo(const std::string& name, int writes);
   // That port alone is down.
   void unplug(const std::string& name);
   // From now on the device reports nothing more, except that once, or not even that.

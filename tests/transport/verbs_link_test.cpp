@@ -66,9 +66,9 @@ class VerbsLinks : public ::testing::Test {
   void makeRanksByPushedClock() {
     makeRanksWith([&](VerbsOptions& options) { options.clock = &pushed_clock_; });
   }
-  void connect(int number = 0) {
+  void connect(int number = 0, const LinkShape& shape = kShape) {
     for (int rank = 0; rank < 2; ++rank) {
-      auto link = ranks_[rank]->connect(1 - rank, ranks_[1 - rank]->address(), kShape, number);
+      auto link = ranks_[rank]->connect(1 - rank, ranks_[1 - rank]->address(), shape, number);
       ASSERT_TRUE(link.ok()) << link.status().toString();
       links_[rank] = link.value();
     }
@@ -483,6 +483,45 @@ TEST_F(VerbsLinks, ShareWhatIsUnderWayByTheSpeedOfPorts) {
                    all = slow + verbs_.device("a0").bytes_sent / 4000;
     EXPECT_EQ(all, 16u);
     EXPECT_EQ(slow, gbits == 100 ? 8u : 3u);
+    for (auto& rank : ranks_) rank.reset();
+    hub_.reset();
+  }
+}
+
+// By the speed of their ports both are as fast. The receiver takes messages in their order, so that all wait for the slower path.
+TEST_F(VerbsLinks, GiveAPathThatIsSlowerThanItsPortsLess) {
+  constexpr int kMessages = 600;
+  constexpr uint32_t kBytes = 64 << 10;
+  struct Case {
+    int of_a0, of_a1;  // writes at a time
+  };
+  for (const auto& [of_a0, of_a1] : {Case{2, 2}, {2, 1}, {1, 2}}) {
+    SCOPED_TRACE(std::to_string(of_a0) + ", " + std::to_string(of_a1));
+    makeRanks();
+    connect(0, {.channels = 1, .slots = 16, .slot_bytes = kBytes});
+    ASSERT_TRUE(established());
+    for (const char* const name : {"a0", "a1"}) verbs_.device(name).holds = true;
+    int posted = 0, received = 0, times = 0;
+    for (; received < kMessages && times < kMessages; ++times) {
+      for (int round = 0; round < 4; ++round) {
+        for (; posted < kMessages && links_[0]->sender(0).tryAcquire(kWholeSlot) != nullptr; ++posted)
+          links_[0]->sender(0).post(kBytes, static_cast<Tag>(posted));
+        for (auto& rank : ranks_) ASSERT_TRUE(rank->progress().ok());
+        while (const Message* const message = links_[1]->receiver(0).tryPeek()) {
+          EXPECT_EQ(message->tag, static_cast<Tag>(received++));
+          links_[1]->receiver(0).release();
+        }
+      }
+      verbs_.letGo("a0", of_a0);
+      verbs_.letGo("a1", of_a1);
+    }
+    EXPECT_EQ(received, kMessages);
+    EXPECT_LE(times, 1.05 * kMessages / (of_a0 + of_a1) + 2)
+        << "more than both need, a first and a last time";
+    for (const char* const name : {"a0", "a1"}) {
+      verbs_.device(name).holds = false;
+      verbs_.letGo(name, kMessages);
+    }
     for (auto& rank : ranks_) rank.reset();
     hub_.reset();
   }

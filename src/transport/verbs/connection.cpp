@@ -136,13 +136,11 @@ void VerbsSender::sent(uint64_t sequence, uint16_t path) {
 
 bool VerbsSender::takeCredit(uint64_t credit) {
   const auto may_have_come = [](const Sent&) { return false; };
-  return sent_.takeCredit(credit, may_have_come,
-                          [this](const Sent& message) { link_.messageCredited(message.way, message.bytes); });
+  return sent_.takeCredit(credit, may_have_come, [](const Sent&) {});
 }
 
 bool VerbsSender::pathGone(uint16_t path, const ChannelState& theirs) {
   return takeCredit(theirs.released) && sent_.settle(path, theirs, [&](uint64_t sequence) {
-    link_.messageCredited(path, sent_.at(sequence).bytes);  // it is under way no more
     sent_.at(sequence).way = kNoWay;
     link_.send(channel_, sequence);
   });

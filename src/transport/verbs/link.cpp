@@ -136,7 +136,8 @@ void VerbsLink::pushWaiting() {
   }
 }
 
-// The path that will finish the message first, by its speed.
+// The path that will finish the message first, by the speed of its ports and what has not arrived yet. A path that is slower than its ports
+// has more of that, whoever waits for the oldest message: so it is given less.
 VerbsLink::LinkPath* VerbsLink::choosePath(uint32_t bytes) {
   LinkPath* best = nullptr;
   std::pair<bool, double> best_cost;
@@ -146,7 +147,8 @@ VerbsLink::LinkPath* VerbsLink::choosePath(uint32_t bytes) {
     if (!path.works() || !path.pair->hasRoom()) continue;
     const uint32_t mbps =
         std::min(options_.paths[index].device->port().mbps, options_.paths[index].theirs.mbps);
-    const std::pair cost(options_.paths[index].spare, static_cast<double>(path.under_way + bytes) / mbps);
+    const std::pair cost(options_.paths[index].spare,
+                         static_cast<double>(path.pair->bytesUnderWay() + bytes) / mbps);
     if (best && cost >= best_cost) continue;
     best = &path;
     best_cost = cost;
@@ -194,7 +196,6 @@ bool VerbsLink::transmit(LinkPath& path, const Waiting& message) {
     postFailed(path, posted);
     return false;
   }
-  path.under_way += bytes;
   channel.receiver.noteCreditSent(credit);
   channel.sender.sent(message.sequence, static_cast<uint16_t>(index));
   return true;

@@ -67,7 +67,7 @@ struct LinkOptions {
   Log log = Log();
 };
 
-// Messages of a connection are spread over the paths, each to the path with the least data in flight for its speed, and reordered by their
+// Messages of a connection are spread over the paths, each to the path with the least data under way for its speed, and reordered by their
 // number, which gives the slot.
 //
 // If a path's queue pair fails, both ends give the path up and report what they have received: lost messages are retransmitted by another
@@ -122,7 +122,6 @@ class VerbsLink final : public Link {
   // --- For the connections.
   const LinkShape& shape() const { return options_.shape; }
   void send(uint32_t channel, uint64_t sequence);
-  void messageCredited(uint16_t path, uint32_t bytes) { paths_[path].under_way -= bytes; }
   void noteRelease() { credits_owed_ = true; }
   const RegionCache::Entry* lentMemory(const std::byte* memory, size_t bytes) const {
     return options_.regions->find(memory, bytes);
@@ -158,8 +157,7 @@ class VerbsLink final : public Link {
     Registration outgoing;       // memory to send from
     Registration incoming;       // memory that the peer writes
     PathHello theirs{};
-    uint64_t under_way = 0;  // bytes given to it and not credited yet
-    std::string why_lost;    // empty: it is not
+    std::string why_lost;  // empty: it is not
     // Of this generation (link_recovery.cpp).
     PathStage mine = PathStage::kBegun, peers = PathStage::kBegun;
     bool proven = false;      // it carries data, while there is a pair

@@ -1,6 +1,7 @@
 #include "transport/verbs/path.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -42,6 +43,7 @@ Status Path::open() {
     return systemError(errno != 0 ? errno : EINVAL, "make a queue pair of %u sends and %u receives on %s",
                        wanted.cap.max_send_wr, wanted.cap.max_recv_wr, device_.port().label().c_str());
   inline_bytes_ = wanted.cap.max_inline_data;
+  bytes_until_.resize(std::bit_ceil(options_.sends));
   randomBytes(std::as_writable_bytes(std::span(&first_packet_, 1)));
   first_packet_ &= 0xffffff;
   for (size_t i = 0; i < receives_.size(); ++i) {
@@ -123,7 +125,9 @@ Status Path::connect(const PathHello& theirs, const PublishedPort& their_port, c
 
 // Also signalled when there is little room, so that a completion frees some.
 Status Path::post(const Write& write) {
-  return post(write, unsignalled_ + 1 >= kSignalEvery || posted_ - completed_ >= options_.sends / 2);
+  const uint64_t bytes = unsignalled_bytes_ + write.bytes();
+  return post(write, unsignalled_ + 1 >= kSignalEvery || bytes >= kSignalBytes ||
+                         posted_ - completed_ >= options_.sends / 2);
 }
 
 Status Path::post(const Write& write, bool signalled) {
@@ -131,13 +135,12 @@ Status Path::post(const Write& write, bool signalled) {
   std::array<ibv_sge, 2> pieces;
   ibv_send_wr request{};
   request.sg_list = pieces.data();
-  uint32_t bytes = 0;
+  const uint64_t bytes = write.bytes();
   bool may_inline = true;  // the library copies the data then
   for (const Piece& piece : write.pieces) {
     if (piece.bytes == 0) continue;
     pieces[static_cast<size_t>(request.num_sge++)] = {
         .addr = reinterpret_cast<uintptr_t>(piece.from), .length = piece.bytes, .lkey = piece.local_key};
-    bytes += piece.bytes;
     may_inline = may_inline && !piece.of_gpu;
   }
   request.opcode = write.immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
@@ -150,8 +153,10 @@ Status Path::post(const Write& write, bool signalled) {
   ibv_send_wr* refused = nullptr;
   if (const int error = ::ibv_post_send(pair_, &request, &refused); error != 0)
     return systemError(error, "send by %s", device_.port().label().c_str());
-  ++posted_;
+  posted_bytes_ += bytes;
+  bytes_until_[posted_++ % bytes_until_.size()] = posted_bytes_;
   unsignalled_ = signalled ? 0 : unsignalled_ + 1;
+  unsignalled_bytes_ = signalled ? 0 : unsignalled_bytes_ + bytes;
   return {};
 }
 
@@ -162,6 +167,7 @@ Status Path::settle() {
 void Path::sendDone(const ibv_wc& done) {
   const uint32_t counter = static_cast<uint32_t>(done.wr_id) & kCounterMask;
   completed_ += (counter + 1 - completed_) & kCounterMask;
+  completed_bytes_ = bytes_until_[(completed_ - 1) % bytes_until_.size()];
 }
 
 Status Path::receiveDone() {

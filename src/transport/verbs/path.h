@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/status.h"
 #include "transport/verbs/device.h"
@@ -42,9 +43,11 @@ struct Write {
   uint64_t to = 0;
   uint32_t remote_key = 0;
   std::optional<uint32_t> immediate;
+
+  uint64_t bytes() const { return uint64_t{pieces[0].bytes} + pieces[1].bytes; }
 };
 
-// Only every kSignalEvery-th send reports its completion; a failed one always does.
+// A send reports its completion after kSignalEvery sends or kSignalBytes; a failed one always does.
 class Path {
  public:
   static Result<std::unique_ptr<Path>> make(Device& device, const PathOptions& options);
@@ -69,6 +72,8 @@ class Path {
   Status probe(const Write& write) { return post(write, true); }
   ibv_mtu mtu() const { return mtu_; }  // of both ends, once connected
   bool settled() const { return posted_ == completed_; }
+  // Given to it, and not known to have arrived at the peer's adapter.
+  uint64_t bytesUnderWay() const { return posted_bytes_ - completed_bytes_; }
 
   // --- Completions.
   static uint32_t idOf(const ibv_wc& done) { return static_cast<uint32_t>(done.wr_id >> 32); }
@@ -81,6 +86,7 @@ class Path {
   static constexpr uint64_t kReceived = uint64_t{1} << 31;
   static constexpr uint32_t kCounterMask = kReceived - 1;
   static constexpr uint32_t kSignalEvery = 16;
+  static constexpr uint64_t kSignalBytes = 64 << 10;
   static constexpr uint32_t kReceiveBatch = 16;
 
   Path(Device& device, const PathOptions& options) : device_(device), options_(options) {}
@@ -100,6 +106,11 @@ class Path {
   uint32_t posted_ = 0;
   uint32_t completed_ = 0;
   uint32_t unsignalled_ = 0;
+  uint64_t unsignalled_bytes_ = 0;
+  std::vector<uint64_t>
+      bytes_until_;  // by send, of as many as may be outstanding: its bytes and those before
+  uint64_t posted_bytes_ = 0;
+  uint64_t completed_bytes_ = 0;
   uint32_t receives_owed_ = 0;
   std::array<ibv_recv_wr, kReceiveBatch> receives_{};
 };
