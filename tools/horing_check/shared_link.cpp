@@ -6,19 +6,19 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
+
+#include "horing_check/link_model.h"
+#include "horing_check/rival_links.h"
 
 namespace horing::check {
 
 namespace {
 
-// The probability that a pair is slow in a pause, or across a link while it is busy.
-constexpr double kSlowThen = 0.9;
+using namespace link_model;
+
 // Of the logarithm of what crosses a busy link, and of how much a pause slows; each pause is as good as one more of the latter.
 constexpr double kSpreadOfLink = 0.1, kSpreadOfPauses = 0.5, kLeastSpread = 0.15;
-// Of sums across a busy link that are anywhere else, and the density of those.
-constexpr double kElsewhere = 0.1, kAnywhere = 0.5;
-// The logarithm of how much more probable a link has to be before it is blamed.
-constexpr double kSure = 7;
 // With less, single nodes will not make it a link.
 constexpr double kNear = 20;
 constexpr int kFits = 4, kMostLinks = 8;
@@ -41,10 +41,6 @@ struct Count {
   int pairs = 0, slow = 0;
   double rate = 0;
 };
-
-double logSum(double a, double b) {
-  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
-}
 
 // All pairs, by node and by round.
 class Meetings {
@@ -77,6 +73,35 @@ class Meetings {
         if (meeting.other > node && group[node] != group[meeting.other])
           add(counts[meeting.round], meeting, 1);
     return counts;
+  }
+  std::vector<PairRate> rates() const {
+    std::vector<PairRate> pairs;
+    for (size_t node = 0; node < of_node_.size(); ++node)
+      for (const Meeting& meeting : of_node_[node])
+        if (meeting.other > node)
+          pairs.push_back({meeting.round, static_cast<int>(node), static_cast<int>(meeting.other),
+                           meeting.is_slow, meeting.rate});
+    return pairs;
+  }
+  // Each node is in that of those with which it mostly was not slow.
+  std::vector<NodeGroup> groups() const {
+    std::vector<NodeGroup> all;
+    std::vector<bool> seen(of_node_.size());
+    for (size_t start = 0; start < of_node_.size(); ++start) {
+      if (seen[start]) continue;
+      NodeGroup group = {static_cast<int>(start)};
+      seen[start] = true;
+      for (size_t next = 0; next < group.size(); ++next) {
+        std::map<size_t, int> odds;  // of being slow, by other node
+        for (const Meeting& meeting : of_node_[static_cast<size_t>(group[next])])
+          odds[meeting.other] += meeting.is_slow ? 1 : -1;
+        for (const auto& [other, slow] : odds)
+          if (slow < 0 && !seen[other]) seen[other] = true, group.push_back(static_cast<int>(other));
+      }
+      std::ranges::sort(group);
+      all.push_back(std::move(group));
+    }
+    return all;
   }
   static void add(Count& count, const Meeting& meeting, int times) {
     count.pairs += times;
@@ -116,18 +141,6 @@ struct Flags {
   double of(const Count& count) const { return count.slow * slow + (count.pairs - count.slow) * not_slow; }
 };
 
-// A normal distribution.
-struct Spread {
-  double middle, deviation, peak;
-
-  Spread(double center, double spread)
-      : middle(center), deviation(spread), peak(-std::log(spread * std::sqrt(2 * M_PI))) {}
-  double logOf(double value) const {
-    const double off = (value - middle) / deviation;
-    return peak - off * off / 2;
-  }
-};
-
 // The probabilities of the model, in logarithms.
 struct Chances {
   Flags pauses{0.1}, slow{0.05};
@@ -149,34 +162,74 @@ class Search {
  public:
   Search(Meetings meetings, double threshold)
       : meetings_(std::move(meetings)), as_busy_(std::exp(threshold)) {
-    chooses_.resize(meetings_.nodes() + 1);
-    const auto all = static_cast<double>(meetings_.nodes());
-    for (size_t size = 0; size < chooses_.size(); ++size) {
-      const auto part = static_cast<double>(size);
-      chooses_[size] =
-          std::lgamma(all + 1) - std::lgamma(part + 1) - std::lgamma(all - part + 1) + std::log(all);
-    }
+    for (size_t size = 0; size <= meetings_.nodes(); ++size)
+      chooses_.push_back(logOfChoices(static_cast<int>(meetings_.nodes()), static_cast<int>(size)));
     prepare();
   }
 
   std::vector<SharedLink> links(const std::vector<std::vector<int>>& groups) {
     std::vector<SharedLink> found;
     taken_.assign(meetings_.nodes(), false);
+    const Meetings all = meetings_;
     while (found.size() < kMostLinks) {
       const Candidate best = search(groups);
       if (!(best.least_gain > 0)) break;
       found.push_back({nodesOf(best.group), best.least_gain > kSure});
-      for (const int node : found.back().nodes) taken_[static_cast<size_t>(node)] = true;
+      for (const int node : found.back().nodes) taken_[static_cast<size_t>(node)] = any_taken_ = true;
       std::vector<bool> busy;
       for (const Count& count : best.crossing) busy.push_back(isBusy(count, best.capacity));
       meetings_.explain(best.group, busy);
       prepare();
     }
+    found = likeliest(all, std::move(found));
     std::ranges::sort(found, {}, &SharedLink::nodes);
     return found;
   }
 
  private:
+  // Chooses between these links and others that may explain the same: nodes that are behind none of them may be behind one in place of one of
+  // them, or behind one more; or each group of nodes that are not slow among themselves is behind one.
+  std::vector<SharedLink> likeliest(const Meetings& all, std::vector<SharedLink> found) const {
+    if (found.empty()) return found;
+    std::vector<NodeGroup> links;
+    for (const SharedLink& link : found) links.push_back(link.nodes);
+    std::vector<std::vector<NodeGroup>> sets = {links};
+    addSetsWithRest(links, sets);
+    addSetOfGroups(all, links, sets);
+    if (sets.size() == 1) return found;
+    const bool are_sure = std::ranges::all_of(found, &SharedLink::confirmed);
+    std::vector<SharedLink> chosen;
+    for (LikelyLink& link : likeliestLinks(static_cast<int>(all.nodes()), all.rates(), sets, as_busy_)) {
+      const auto before = std::ranges::find(found, link.nodes, &SharedLink::nodes);
+      const bool was_sure = before == found.end() ? are_sure : before->confirmed;
+      chosen.push_back({std::move(link.nodes), was_sure && link.lead > kSure});
+    }
+    return chosen;
+  }
+  void addSetsWithRest(const std::vector<NodeGroup>& links, std::vector<std::vector<NodeGroup>>& sets) const {
+    NodeGroup rest;
+    for (size_t node = 0; node < taken_.size(); ++node)
+      if (!taken_[node]) rest.push_back(static_cast<int>(node));
+    if (links.size() < 2 || !isSome(static_cast<int>(rest.size()))) return;
+    sets.push_back(links);
+    sets.back().push_back(rest);
+    for (size_t link = 0; link < links.size(); ++link) {
+      sets.push_back(links);
+      sets.back()[link] = rest;
+    }
+  }
+  // Of many, only those of which nodes are behind the links that were found.
+  void addSetOfGroups(const Meetings& all, const std::vector<NodeGroup>& links,
+                      std::vector<std::vector<NodeGroup>>& sets) const {
+    std::vector<NodeGroup> groups = all.groups();
+    std::erase_if(groups, [&](const NodeGroup& group) { return !isSome(static_cast<int>(group.size())); });
+    if (groups.size() > kMostLinks)
+      std::erase_if(groups, [&](const NodeGroup& group) {
+        return std::ranges::none_of(group, [&](int node) { return taken_[static_cast<size_t>(node)]; });
+      });
+    if (!groups.empty() && !std::ranges::is_permutation(groups, links)) sets.push_back(std::move(groups));
+  }
+
   // Without a link.
   void prepare() {
     none_ = {};
@@ -212,8 +265,7 @@ class Search {
       rest.pairs -= crossing.pairs;
       rest.slow -= crossing.slow;
       const double off = level - std::log(capacity / crossing.pairs);
-      parts.moves += slow_then_.of(crossing) +
-                     std::log((1 - kElsewhere) * std::exp(of_sum_.logOf(off)) + kElsewhere * kAnywhere);
+      parts.moves += slow_then_.of(crossing) + of_sum_.logOfMost(off);
     } else if (counts_sum) {
       parts.moves += log_anywhere_;
     }
@@ -341,14 +393,20 @@ class Search {
     return best - chooses_[static_cast<size_t>(candidate.behind)];
   }
 
-  // On both sides of a link there are two nodes at least.
-  bool isSome(int behind) const { return behind > 1 && behind < static_cast<int>(meetings_.nodes()) - 1; }
+  // On both sides of a link there are two nodes at least. Those behind other links are on the other side, so the fewer are behind this one.
+  bool isSome(int behind) const {
+    const auto nodes = static_cast<int>(meetings_.nodes());
+    return behind > 1 && behind < nodes - 1 && (!any_taken_ || 2 * behind <= nodes);
+  }
   static int sizeOf(const Group& group) { return static_cast<int>(std::ranges::count(group, true)); }
-  static std::vector<int> nodesOf(const Group& group) {
-    std::vector<int> side[2];
+  // The fewer; of half of all nodes those without node 0.
+  std::vector<int> nodesOf(const Group& group) const {
+    const auto twice = 2 * static_cast<size_t>(sizeOf(group));
+    const bool others = !any_taken_ && (twice > group.size() || (twice == group.size() && group[0]));
+    std::vector<int> nodes;
     for (size_t node = 0; node < group.size(); ++node)
-      side[group[node] == group[0] ? 0 : 1].push_back(static_cast<int>(node));
-    return side[0].size() < side[1].size() ? side[0] : side[1];
+      if (group[node] != others) nodes.push_back(static_cast<int>(node));
+    return nodes;
   }
 
   // Slow pairs of two rounds cross. Of the nodes that they join, the fewer are behind the link; if as many, either may be.
@@ -364,7 +422,8 @@ class Search {
         const auto [node, side] = queue[next];
         sides[side].push_back(node);
         for (const Meeting& meeting : meetings_.of(node)) {
-          if (!meeting.is_slow || (meeting.round != one && meeting.round != two) || seen[meeting.other])
+          if (!meeting.is_slow || (meeting.round != one && meeting.round != two) || seen[meeting.other] ||
+              taken_[meeting.other])
             continue;
           seen[meeting.other] = true;
           queue.emplace_back(meeting.other, 1 - side);
@@ -384,7 +443,7 @@ class Search {
       for (size_t i = 0; i < pieces.size(); ++i)
         if (turned >> i & 1)
           for (const size_t node : pieces[i]) way[node] = !way[node];
-      if (way[0]) way.flip();
+      if (way[0] && !any_taken_) way.flip();
       if (isSome(sizeOf(way))) groups.insert(way);
     }
   }
@@ -449,6 +508,7 @@ class Search {
   double as_busy_;  // a link is busy if more cross, by this factor
   std::vector<double> chooses_;
   Group taken_;  // behind links that were found
+  bool any_taken_ = false;
   Candidate none_{};
   std::vector<double> pause_odds_;            // by round
   int most_pairs_ = 1;                        // of a round
