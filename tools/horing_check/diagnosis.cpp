@@ -33,10 +33,10 @@ constexpr int kOnlyOther = 10;
 // Deviations that are significant with 2,000 comparisons per cluster.
 constexpr double kNodeDeviations = 5, kPathDeviations = 6;
 
-// Half of the nodes are slow if no path of theirs ever reached this, and those between all others reached nearly the best, but for one of ten;
-// these are three nodes or more, which meet in as many rounds.
+// Half of the nodes are slow if no path of theirs ever reached this, but for those to one node (two behind an uplink), and those between all
+// others reached nearly the best, but for one of ten; these are three nodes or more, which meet in as many rounds.
 constexpr double kSlowHalf = 0.22, kAsFast = 0.07;
-constexpr int kLeastFast = 3;
+constexpr int kLeastFast = 3, kPathsOfPair = 2;
 constexpr size_t kBestPart = 10, kFewPaths = 10;  // a tenth of the paths
 
 // The limits of a quantity, in logarithms like all values below; larger is worse.
@@ -249,9 +249,11 @@ class Model {
     if (bests.empty()) return;
     std::ranges::sort(bests);
     const double best = bests[bests.size() / kBestPart];
-    std::vector<bool> is_fast(sends_.size());
+    std::vector<int> fast_paths(sends_.size());
     for (const Path& path : paths_)
-      if (path.best - best <= kSlowHalf) is_fast[at(path.from)] = is_fast[at(path.to)] = true;
+      if (path.best - best <= kSlowHalf) ++fast_paths[at(path.from)], ++fast_paths[at(path.to)];
+    std::vector<bool> is_fast;
+    for (const int count : fast_paths) is_fast.push_back(count > kPathsOfPair);
     const ptrdiff_t fast = std::ranges::count(is_fast, true);
     size_t among_fast = 0, not_fast = 0;
     for (const Path& path : paths_) {

@@ -29,9 +29,10 @@ Groups drawGroups(int nodes, size_t size, size_t count, unsigned seed) {
   return groups;
 }
 
-Verdict judge(int nodes, unsigned seed, const Groups& behind, double capacity) {
-  SimulatedCluster cluster(nodes, seed);
+Verdict judge(int nodes, unsigned seed, const Groups& behind, double capacity, bool is_busy = false) {
+  SimulatedCluster cluster(nodes, seed, {.spread = 0.02, .outliers = is_busy ? 0.05 : 0.01});
   for (const NodeGroup& group : behind) cluster.shareUplink({group.begin(), group.end()}, capacity);
+  if (is_busy) cluster.pause(0.1, 0.1, 0.7);
   return cluster.check();
 }
 
@@ -83,6 +84,16 @@ TEST(RivalLinks, OfThreeGroupsAreThoseTwoThatAreThere) {
   EXPECT_GE(right, 99);
 }
 
+// Single nodes are put into the wrong group first.
+TEST(RivalLinks, OfThreeGroupsAreThoseTwoOnABusyMachine) {
+  int right = 0;
+  for (unsigned seed = 1000; seed < 1060; ++seed) {
+    const Groups groups = drawGroups(12, 4, 2, seed);
+    right += confirmedIn(judge(12, seed, groups, 1, /*is_busy=*/true)) == groups ? 1 : 0;
+  }
+  EXPECT_GE(right, 59);
+}
+
 TEST(RivalLinks, OfThreeGroupsMayBeAll) {
   int all = 0;
   for (unsigned seed = 1; seed <= 40; ++seed) {
@@ -101,6 +112,18 @@ TEST(RivalLinks, OfTwoNodesAreNotTakenForOneOfAll) {
     right += confirmedIn(judge(32, seed, groups, 1)) == groups ? 1 : 0;
   }
   EXPECT_GE(right, 34);
+}
+
+// Each of the eight is slow with all nodes but one.
+TEST(RivalLinks, OfTwoNodesMayHoldHalfOfTheNodes) {
+  int found = 0;
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    const Groups groups = drawGroups(16, 2, 4, seed);
+    const Verdict verdict = judge(16, seed, groups, 1);
+    EXPECT_EQ(blamed(verdict), "") << seed;
+    found += std::ranges::includes(groups, confirmedIn(verdict)) && !verdict.uplinks.empty() ? 1 : 0;
+  }
+  EXPECT_GE(found, 7);
 }
 
 // Four groups, three of which are behind links.
