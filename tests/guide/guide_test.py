@@ -1,4 +1,4 @@
-"""Runs the commands of the guide, page by page, and follows its links. Fails with the page and the block.
+"""Runs the commands of the README and of the guide, page by page, and follows their links. Fails with the page and the block.
 
 usage: guide_test.py commands SOURCE_FOLDER BIN_FOLDER PREFIX     every block marked sh, but for those that need what is not here
        guide_test.py measured SOURCE_FOLDER BIN_FOLDER PREFIX     the same of the pages that show what was measured, which another test
@@ -98,7 +98,7 @@ def commands(pages, least, source, programs, prefix):
             elif outcome in NEEDS:
                 left_out[outcome] = left_out.get(outcome, 0) + 1
             else:
-                wrong.append(f"{page.name}: {outcome}")
+                wrong.append(f"{page.relative_to(source)}: {outcome}")
     print(f"{ran} blocks ran; left out: " + ", ".join(f"{count} that need {what}" for what, count in sorted(left_out.items())))
     if ran + left_out.get("nodes", 0) < least:
         wrong.append("hardly any block was found")
@@ -157,7 +157,7 @@ def main():
     if what == "links":
         wrong = links(source) + errors(source)
     else:
-        pages = [page for page in sorted((source / "docs").glob("*.md")) if (page.name in MEASURED) == (what == "measured")]
+        pages = [page for page in (source / "README.md", *sorted((source / "docs").glob("*.md"))) if (page.name in MEASURED) == (what == "measured")]
         wrong = commands(pages, {"commands": 10, "measured": 4}[what], source, *rest)
     sys.exit("\n".join(wrong) if wrong else 0)
 
