@@ -36,6 +36,11 @@ bool endsTheRun(int signal_number) {
   return signal_number != SIGUSR1 && signal_number != SIGUSR2;
 }
 
+// The signal that ended a process, or what a shell started in it, as far as its exit code tells; 0: none.
+int signalOf(int code) {
+  return code > 128 && code < 128 + NSIG ? code - 128 : 0;
+}
+
 }  // namespace
 
 BlockedSignals::BlockedSignals() {
@@ -208,7 +213,7 @@ void Job::noteFailures(const std::vector<const Rank*>& failed) {
   if (is_consequence && options_.on_failure == OnFailure::kEndAll) return;
   // If several ended at the same time, a rank killed by a signal is the likelier cause.
   const Rank& first = **std::max_element(failed.begin(), failed.end(), [](const Rank* a, const Rank* b) {
-    return (a->code > 128) < (b->code > 128);
+    return (signalOf(a->code) != 0) < (signalOf(b->code) != 0);
   });
   if (exit_code_ == 0) exit_code_ = first.code;
   if (options_.on_failure == OnFailure::kKeepGoing) {
@@ -285,8 +290,9 @@ int Job::running() const {
 std::string Job::describe(const Rank& rank) const {
   const std::string where = network_ ? " on node " + std::to_string(rank.place.node) : "";
   const std::string who = "rank " + std::to_string(rank.place.rank) + where;
-  if (rank.code <= 128) return who + " ended with exit code " + std::to_string(rank.code);
-  return who + " was ended by signal " + std::to_string(rank.code - 128) + " (" + strsignal(rank.code - 128) +
+  const int signal_number = signalOf(rank.code);
+  if (signal_number == 0) return who + " ended with exit code " + std::to_string(rank.code);
+  return who + " was ended by signal " + std::to_string(signal_number) + " (" + strsignal(signal_number) +
          ")";
 }
 

@@ -177,6 +177,12 @@ TEST(HoringRun, EndsWith128PlusTheSignalThatEndedARank) {
   EXPECT_NE(outcome.errors.find("rank 1 was ended by signal 9"), std::string::npos) << outcome.errors;
 }
 
+TEST(HoringRun, TakesNoCodeForASignalThatThereIsNot) {
+  const Outcome outcome = runProgram(horingRun({"-n", "2"}, "[ $RANK = 1 ] && exit 255; exec sleep 1000"));
+  EXPECT_EQ(outcome.code, 255);
+  EXPECT_NE(outcome.errors.find("rank 1 ended with exit code 255"), std::string::npos) << outcome.errors;
+}
+
 TEST(HoringRun, KillsRanksThatIgnoreTheirEnd) {
   const std::string ready = testing::TempDir() + "ignores-" + std::to_string(getpid());
   const Outcome outcome = runProgram(
