@@ -103,6 +103,11 @@ std::string logText(const CallLog& log) {
 
 }  // namespace
 
+std::string flightPath(const FlightFileOptions& options) {
+  return formatString("%s/horing-%s-rank%d-%lld.json", options.folder.c_str(), options.job.c_str(),
+                      options.rank, static_cast<long long>(thisProcess().pid));
+}
+
 Result<std::string> writeFlightFile(const FlightFileOptions& options, const CallLog& calls,
                                     const CallLog& launches, const Clock& clock, const Status& error) {
   const ProcessName process = thisProcess();
@@ -114,9 +119,7 @@ Result<std::string> writeFlightFile(const FlightFileOptions& options, const Call
       static_cast<long long>(process.pid), static_cast<long long>(clock.nowNs()),
       jsonEscaped(error.toString()).c_str(), logText(calls).c_str(), logText(launches).c_str(),
       replaysText(launches).c_str());
-  const std::string path =
-      formatString("%s/horing-%s-rank%d-%lld.json", options.folder.c_str(), options.job.c_str(), options.rank,
-                   static_cast<long long>(process.pid));
+  const std::string path = flightPath(options);
   HORING_TRY(replaceFile(path, text));
   return path;
 }

@@ -20,7 +20,10 @@ struct FlightFileOptions {
   int ranks = 1;
 };
 
-// Writes <folder>/horing-<job>-rank<rank>-<pid>.json, as a whole, and returns its path. Any thread. Some ten kilobytes, some 200 bytes
+// <folder>/horing-<job>-rank<rank>-<pid>.json
+std::string flightPath(const FlightFileOptions& options);
+
+// Writes flightPath(), as a whole, and returns it. Any thread. Some ten kilobytes, some 200 bytes
 // for each message (at most kMostFlightMessages, and as many of kernels), and 100 bytes for each part of a plan that graphs ran.
 Result<std::string> writeFlightFile(const FlightFileOptions& options, const CallLog& calls,
                                     const CallLog& launches, const Clock& clock, const Status& error);

@@ -31,6 +31,18 @@ Records::Files withWritableTimeline(Records::Files files, const Log& log) {
   return files;
 }
 
+// Once in a process, as above. Its folder may still be made in time, so the record is written all the same.
+void sayIfNoFlightFileCanBeWritten(const FlightFileOptions& flight, const Log& log) {
+  if (flight.folder.empty()) return;
+  const Status writable = checkCreatable(flightPath(flight));
+  static std::atomic<bool> is_said{false};
+  if (writable.ok() || is_said.exchange(true)) return;
+  log.warn("flight",
+           "HORING_FLIGHT_DIR: %s. As it is, a failure will leave no record of this process; make the folder "
+           "on this machine, with the right to write, or name another",
+           writable.message().c_str());
+}
+
 size_t keptMessages(const Records::Files& files) {
   return files.trace_folder.empty() ? MessageRecorder::kUsualEntries : MessageRecorder::kEntriesOfTimeline;
 }
@@ -48,6 +60,7 @@ Records::Records(Files files, const Clock& clock, const Log& log)
       log_(log),
       calls_(0, files_.flight.ranks, keptMessages(files_), whichMessages(files_)),
       launches_(kFirstLaunch, 0, keptMessages(files_), whichMessages(files_)) {
+  sayIfNoFlightFileCanBeWritten(files_.flight, log_);
   if (!files_.trace_folder.empty()) timeline_ = std::make_unique<Timeline>(clock, files_.flight.rank);
 }
 

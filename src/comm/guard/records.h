@@ -20,7 +20,7 @@ class Records {
     std::string trace_folder;    // empty: no timeline (HORING_TRACE)
     std::string metrics_folder;  // empty: no metrics (HORING_METRICS)
   };
-  // Warns if the timeline's file cannot be written; there is none then.
+  // Warns if the timeline's file cannot be written; there is none then. Warns, too, if a flight file could not.
   Records(Files files, const Clock& clock, const Log& log);
 
   CallLog& calls() { return calls_; }

@@ -238,17 +238,21 @@ TEST_F(Records, OfTimeShowCallsAndTheStepsOfTheirLanes) {
 }
 
 // When the job begins, and not again at its end; it goes on.
-TEST_F(Records, OfTimeThatCannotBeWrittenAreToldOfAtOnce) {
+TEST_F(Records, ThatCannotBeWrittenAreToldOfAtOnce) {
   const std::string folder = folder_ + "/none";
-  Program job(jobCommand({.ranks = 2,
-                          .words = {"HORING_TRACE=" + folder, "rounds=2", "0:call_late_ms=3000",
-                                    "late_round=1", "1:HORING_TRACE="}}));
-  const std::string warning = "HORING_TRACE: cannot write " + folder + "/horing-";
-  ASSERT_TRUE(eventually([&] { return job.errors().find(warning) != std::string::npos; })) << job.errors();
-  EXPECT_EQ(countOf(job, "end"), 0) << "only at the end";
-  EXPECT_EQ(job.wait(), 0) << job.errors();
-  EXPECT_EQ(job.errors().find(warning, job.errors().find(warning) + 1), std::string::npos) << job.errors();
-  EXPECT_NE(job.errors().find("goes on without timelines"), std::string::npos) << job.errors();
+  for (const auto& [variable, consequence] :
+       {std::pair{"HORING_TRACE", "goes on without timelines"},
+        std::pair{"HORING_FLIGHT_DIR", "a failure will leave no record"}}) {
+    Program job(jobCommand({.ranks = 2,
+                            .words = {variable + ("=" + folder), "rounds=2", "0:call_late_ms=3000",
+                                      "late_round=1", "1:" + (variable + std::string("="))}}));
+    const std::string warning = variable + (": cannot write " + folder) + "/horing-";
+    ASSERT_TRUE(eventually([&] { return job.errors().find(warning) != std::string::npos; })) << job.errors();
+    EXPECT_EQ(countOf(job, "end"), 0) << "only at the end";
+    EXPECT_EQ(job.wait(), 0) << job.errors();
+    EXPECT_EQ(job.errors().find(warning, job.errors().find(warning) + 1), std::string::npos) << job.errors();
+    EXPECT_NE(job.errors().find(consequence), std::string::npos) << job.errors();
+  }
 }
 
 }  // namespace
