@@ -52,7 +52,7 @@ int run(int argc, char** argv) {
     status = Status(Code::kSystemError, "out of memory: ask for a smaller model, bucket or vector");
   }
   if (status.ok()) return 0;
-  std::cerr << "horing-paro: " << status.message() << "\n";
+  std::cerr << "horing-paro: " + status.message() + "\n";  // at once: other ranks write to the same place
   return 1;
 }
 
