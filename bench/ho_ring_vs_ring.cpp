@@ -9,6 +9,7 @@
 
 #include "base/byte_size.h"
 #include "base/fd.h"
+#include "base/wrong_usage.h"
 #include "ho_ring/contest.h"
 #include "ho_ring/contest_report.h"
 #include "perf/report_json.h"
@@ -109,6 +110,7 @@ int benchMain(int argc, char** argv) {
       "Times ho_ring against ring, and both against the wire. Run it under horing-run, mpirun or the like.",
       "ho_ring_bench");
   declare(app, arguments);
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/byte_size.h"
+#include "base/wrong_usage.h"
 #include "perf/gpu_buffers.h"
 
 extern char** environ;
@@ -315,6 +316,7 @@ ParsedOptions parseOptions(const char* program, int argc, const char* const* arg
   addForCompatibility(app, raw);
   for (CLI::Option* option : app.get_options())
     if (option->get_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

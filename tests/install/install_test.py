@@ -121,6 +121,8 @@ def programs(tree, build, names):
     expect(found == set(names), f"bin/ has {sorted(found)}, not {sorted(names)}")
     for name in names:
         run(tree / "bin" / name, "--help")
+        said = refusal(tree / "bin" / name, "--no-such-option")
+        expect(said.startswith(f"{name}: "), f"{name} does not say its name: {said}")
     documents = folder_of(tree, "LICENSE")
     for name in ("README.md", "docs/README.md", "docs/pictures/plan.svg", "examples/all_reduce.c", "examples/CMakeLists.txt"):
         expect((documents / name).exists(), f"{name} is not beside LICENSE")

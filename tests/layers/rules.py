@@ -48,7 +48,7 @@ FACES = {
     "tools/horing_run": ["base", "transport", "topology"],  # it sweeps the shared memory of killed ranks, and binds ranks to cores
     "tools/horing_plan": ["base", "schedule", "algorithms"],  # it shows schedules
     "tools/horing_sim": ["base", "schedule", "algorithms", "sim", "selection"],  # it simulates schedules, and writes the selection table
-    "tools/horing_topo": ["topology"],  # it shows machines
+    "tools/horing_topo": ["base", "topology"],  # it shows machines
     "tools/horing_tune": ["base", "launch", "selection", "comm/tuning", "comm"],  # it measures the machine under a communicator, and writes tables
     "tools/horing_check": ["base", "transport", "engine", "selection", "topology", "cuda"],  # it names the interfaces that the transport would use, folds, copies, and predicts collectives
     "tools/horing_info": ["base", "topology", "control", "selection", "comm/gpu", "comm/links", "nccl"],  # it shows the results

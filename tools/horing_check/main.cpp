@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/version.h"
+#include "base/wrong_usage.h"
 #include "common/quantity.h"
 #include "common/text_file.h"
 #include "horing_check/baseline.h"
@@ -159,6 +160,7 @@ int checkMain(int argc, char** argv) {
                  "Compare with an earlier run, whose --json this file is, on rank 0");
   app.add_option("--svg", options.svg, "Draw the rates of all pairs into this file, on rank 0");
   app.add_option("--hostfile", options.hostfile, "Write the names of the good nodes to this file, on rank 0");
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
     options.session.soak = !options.soak.empty();

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/wrong_usage.h"
 #include "horing_info/facts.h"
 #include "horing_info/flight_trace.h"
 #include "horing_info/job.h"
@@ -109,6 +110,7 @@ int infoMain(int argc, char** argv) {
       app.add_subcommand("nccl", "Shows the effect of NCCL's variables, or which libnccl a program uses");
   nccl->add_flag("--check", check, "Says which libnccl a process has, or a command loads");
   nccl->add_option("PID|COMMAND", whom, "A process's number, or a command after --");
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

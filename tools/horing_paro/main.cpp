@@ -3,6 +3,7 @@
 #include <iostream>
 #include <new>
 
+#include "base/wrong_usage.h"
 #include "horing_paro/measure/measure_command.h"
 #include "horing_paro/plan_command.h"
 #include "horing_paro/train/train_command.h"
@@ -36,6 +37,7 @@ int run(int argc, char** argv) {
   CLI::App* train =
       app.add_subcommand("train", "Trains a small language model, sharded, alone or under a launcher");
   declareTrain(*train, train_options);
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);

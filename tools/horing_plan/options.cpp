@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "algorithms/catalogue.h"
+#include "base/wrong_usage.h"
 #include "schedule/schedule.h"
 
 namespace horing {
@@ -129,6 +130,7 @@ bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code) {
   addPlan(*verify, options.parameters);
   for (CLI::App* command : {list, show, verify})
     command->footer(command == list ? "" : "'horing-plan --help' has examples.");
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);

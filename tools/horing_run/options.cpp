@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/number.h"
+#include "base/wrong_usage.h"
 #include "horing_run/placement.h"
 
 namespace horing::run {
@@ -273,6 +274,7 @@ ParseOutcome parseOptions(int argc, char** argv) {
   // The first word that is not an option begins the command, whose options are not parsed.
   app.prefix_command();
   declare(app, options);
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

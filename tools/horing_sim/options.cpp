@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "algorithms/catalogue.h"
+#include "base/wrong_usage.h"
 #include "common/quantity.h"
 
 namespace horing {
@@ -302,6 +303,7 @@ bool parseOptions(int argc, char** argv, SimOptions& options, int& exit_code) {
   addMachine(*machine, raw);
   for (CLI::App* command : {run, compare, select, machine})
     command->footer("'horing-sim --help' has examples.");
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);

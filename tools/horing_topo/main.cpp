@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/wrong_usage.h"
 #include "common/text_file.h"
 #include "plan.h"
 #include "topology/hwloc_graph.h"
@@ -69,6 +70,7 @@ int topoMain(int argc, char** argv) {
   app.add_option("--svg", options.svg, "Also draw it to this file");
   app.add_option("--dump", options.dump, "Also write it to this file, in NCCL's format");
   app.add_flag("--json", options.json, "Print JSON");
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/wrong_usage.h"
 #include "comm/communicator.h"
 #include "comm/tuning/algorithm_measurement.h"
 #include "comm/tuning/calibration.h"
@@ -194,6 +195,7 @@ int tuneMain(int argc, char** argv) {
   app.add_option("--to", options.largest,
                  "With --measure-algorithms: the largest size; each is four times the one before")
       ->capture_default_str();
+  nameProgramInErrors(app);
   try {
     app.parse(argc, argv);
     const Result<AlgorithmGrid> grid = gridOf(options);
