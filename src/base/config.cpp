@@ -1,7 +1,5 @@
 #include "base/config.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/word.h"
 
 extern char** environ;
 
@@ -165,7 +164,7 @@ constexpr Spelling kSpellings[] = {
 
 const char* inOwnSpelling(const ConfigVariable& v, const char* value) {
   for (const Spelling& one : kSpellings)
-    if (std::strcmp(v.name, one.variable) == 0 && ::strcasecmp(value, one.nccl) == 0) return one.own;
+    if (std::strcmp(v.name, one.variable) == 0 && isSameWord(value, one.nccl)) return one.own;
   return value;
 }
 

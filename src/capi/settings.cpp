@@ -1,7 +1,6 @@
 #include "capi/settings.h"
 
 #include <limits.h>
-#include <strings.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/versioned_struct.h"
+#include "base/word.h"
 
 namespace horing {
 
@@ -125,8 +125,8 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
   HORING_TRY(set({"config.numRmaSig", config.numRmaSig, {0, INT_MAX}}, options.signals));
   HORING_TRY(checkIgnored(config));
   if (config.netName) {
-    const bool is_socket = ::strcasecmp(config.netName, "socket") == 0;
-    if (!is_socket && ::strcasecmp(config.netName, "ib") != 0)
+    const bool is_socket = isSameWord(config.netName, "socket");
+    if (!is_socket && !isSameWord(config.netName, "ib"))
       return makeStatus(Code::kInvalidArgument, "config.netName is '%s': expected NULL, \"Socket\" or \"IB\"",
                         config.netName);
     own.transports = is_socket ? withInsteadOf("socket", "verbs", own.transports)

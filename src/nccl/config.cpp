@@ -1,11 +1,12 @@
 #include "nccl/config.h"
 
-#include <strings.h>
-
+#include <algorithm>
 #include <climits>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
+
+#include "base/word.h"
 
 namespace horing::nccl {
 
@@ -70,7 +71,7 @@ ncclResult_t checkUnknown(const std::byte* bytes, size_t size) {
 
 // Refuses a network that NCCL would search for among its plugins.
 ncclResult_t checkNetwork(const char* name) {
-  if (!name || ::strcasecmp(name, "socket") == 0 || ::strcasecmp(name, "ib") == 0) return ncclSuccess;
+  if (!name || isSameWord(name, "socket") || isSameWord(name, "ib")) return ncclSuccess;
   return refuse(ncclInvalidUsage, "config.netName is '%.100s': there are only \"Socket\" and \"IB\"", name);
 }
 
@@ -93,9 +94,7 @@ constexpr std::string_view kAlgorithms[] = {"ring",     "tree", "collnetdirect",
                                             "nvlstree", "pat"};
 
 bool isKnownAlgorithm(std::string_view word) {
-  for (const std::string_view name : kAlgorithms)
-    if (name.size() == word.size() && ::strncasecmp(name.data(), word.data(), word.size()) == 0) return true;
-  return false;
+  return std::ranges::any_of(kAlgorithms, [&](std::string_view name) { return isSameWord(name, word); });
 }
 
 bool areKnownAlgorithms(std::string_view list) {

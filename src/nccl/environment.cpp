@@ -1,7 +1,5 @@
 #include "nccl/environment.h"
 
-#include <strings.h>
-
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -12,6 +10,7 @@
 #include "base/config.h"
 #include "base/output.h"
 #include "base/thread_object.h"
+#include "base/word.h"
 #include "nccl/banner.h"
 #include "nccl/config.h"
 #include "nccl/variables.h"
@@ -79,7 +78,7 @@ horingResult_t tell() {
 void showBanner(int rank) {
   static bool shown = false;
   const auto level = told().values.find(std::string_view("HORING_DEBUG"));
-  const bool wanted = level != told().values.end() && ::strcasecmp(level->second.c_str(), "none") != 0;
+  const bool wanted = level != told().values.end() && !isSameWord(level->second, "none");
   if (rank != 0 || !wanted || std::exchange(shown, true)) return;
   const std::string line = std::string(kBanner) + "\n";
   // A lost log line is not an error.

@@ -1,10 +1,10 @@
 #include "nccl/variables.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
+
+#include "base/word.h"
 
 namespace horing::nccl {
 
@@ -21,9 +21,8 @@ Value first(const Lookup& lookup, From from) {
 
 // NCCL ignores other words.
 Value amongWords(const Value& value, std::initializer_list<const char*> words) {
-  const bool known = value && std::any_of(words.begin(), words.end(), [&](const char* word) {
-                       return ::strcasecmp(value->c_str(), word) == 0;
-                     });
+  const bool known = value && std::any_of(words.begin(), words.end(),
+                                          [&](const char* word) { return isSameWord(*value, word); });
   return known ? value : std::nullopt;
 }
 Value debugLevel(const Lookup& lookup, From) {
@@ -45,7 +44,7 @@ bool isOn(const Lookup& lookup, const char* name) {
   return number(lookup, name).value_or(0) != 0;
 }
 bool is(const Value& value, const char* word) {
-  return value && ::strcasecmp(value->c_str(), word) == 0;
+  return value && isSameWord(*value, word);
 }
 
 // Clamps, since NCCL's range may be larger than horing's.

@@ -1,11 +1,11 @@
 #include "paro/strategy.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
+
+#include "base/word.h"
 
 namespace horing::paro {
 
@@ -134,11 +134,11 @@ Result<const Row*> findRow(horingParoStrategy_t strategy) {
 }
 
 Result<horingParoStrategy_t> findStrategy(const char* name) {
-  if (::strcasecmp(name, "auto") == 0) return horingParoAuto;
+  if (isSameWord(name, "auto")) return horingParoAuto;
   std::string names;
   for (int number = 0; number < horingParoNumStrategies; ++number) {
     const Row& row = kRows[number];
-    if (::strcasecmp(name, row.name) == 0 || (*row.alias && ::strcasecmp(name, row.alias) == 0))
+    if (isSameWord(name, row.name) || (*row.alias && isSameWord(name, row.alias)))
       return static_cast<horingParoStrategy_t>(number);
     names += std::string(row.name) + (*row.alias ? std::string(" (") + row.alias + "), " : ", ");
   }

@@ -1,10 +1,9 @@
 #include "selection/nccl_algorithms.h"
 
-#include <strings.h>
-
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/word.h"
 #include "selection/table_words.h"
 
 namespace horing {
@@ -42,15 +41,11 @@ constexpr Named kNamed[] = {
     {"reduce", Collective::kReduce},
 };
 
-bool isWord(std::string_view text, const char* word) {
-  return text.size() == std::string_view(word).size() && ::strncasecmp(text.data(), word, text.size()) == 0;
-}
-
 // Adds rows for the closest counterpart of `name`, for this collective or for all. False: NCCL has no such algorithm.
 bool addNearest(std::string_view name, std::optional<Collective> wanted, std::vector<ForcedRow>& rows) {
   bool is_known = false;
   for (const Nearest& one : kNearest) {
-    if (!isWord(name, one.nccl)) continue;
+    if (!isSameWord(name, one.nccl)) continue;
     is_known = true;
     if (!one.own || (wanted && one.collective && *one.collective != *wanted)) continue;
     const Algorithm* const algorithm = findAlgorithm(one.own);
@@ -84,7 +79,7 @@ std::optional<std::vector<ForcedRow>> rowsOfNcclSpelling(std::string_view text) 
     }
     const std::string_view name = takeUntil(part, ':');
     const auto named = std::find_if(std::begin(kNamed), std::end(kNamed),
-                                    [&](const Named& one) { return isWord(name, one.nccl); });
+                                    [&](const Named& one) { return isSameWord(name, one.nccl); });
     if (named == std::end(kNamed) || !addList(part, named->collective, by_collective)) return std::nullopt;
   }
   by_collective.insert(by_collective.end(), of_all.begin(), of_all.end());

@@ -111,10 +111,11 @@ def check_include(file, number, target, problems):
 
 
 def check_locale(file, text, problems):
-    """No number that is read or written depends on the locale of the calling program."""
+    """No number or word that is read or written depends on the locale of the calling program."""
     if file.parts[0] not in rules.LOCALE_FREE:
         return
-    patterns = [(rules.READS_BY_LOCALE, "reads a number as the locale has it: use base/number.h")]
+    patterns = [(rules.READS_BY_LOCALE, "reads a number as the locale has it: use base/number.h"),
+                (rules.COMPARES_BY_LOCALE, "compares letters as the locale has them: use base/word.h")]
     if file.parts[0] != rules.PRINTS_FOR_PEOPLE:
         patterns.append((rules.WRITES_BY_LOCALE, "writes a number as the locale has it: use formatString()"))
     for pattern, problem in patterns:

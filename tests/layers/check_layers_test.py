@@ -135,6 +135,10 @@ class CheckLayers(unittest.TestCase):
         self.write("src/base/bad.cpp", 'std::fprintf(file, "%d of "\n  "%.3f\\n", 1, 2.0);\n')
         self.assert_one_problem("src/base/bad.cpp:1", "formatString")
 
+    def test_refuses_to_compare_letters_by_locale(self):
+        self.write("src/base/bad.cpp", '\nbool a = ::strcasecmp(name, "ib") == 0;\n')
+        self.assert_one_problem("src/base/bad.cpp:2", "base/word.h")
+
     def test_accepts_numbers_of_no_locale(self):
         self.write("src/base/good.cpp", 'formatString("%.3f", 1.0);\nstd::printf("%d", 1);\n')
         self.write("tools/good.cpp", 'std::printf("%.3f", 1.0);\n')

@@ -76,9 +76,11 @@ PRIVATE_SEEN_BY = ["bench/micro", "tests/fuzz"]  # they measure, and feed, the p
 
 # Folders without a README.md: tests/README.md describes its folders.
 NO_README = ["tests/*", "tests/*/*", "bench/*/*", "src/*/*/*"]
-# Numbers in text are the same under every locale: base/number.h reads them, formatString() (base/status.h) writes them.
+# Numbers and words in text are the same under every locale: base/number.h and base/word.h read them, formatString() (base/status.h) writes
+# numbers.
 LOCALE_FREE = ["src", "tools", "include"]
 READS_BY_LOCALE = r"\b(?:strto(?:d|f|ld)|atof|sto(?:d|f|ld)|setlocale)\s*\("
+COMPARES_BY_LOCALE = r"\bstrn?casecmp\s*\("
 WRITES_BY_LOCALE = r"\b(?:v?(?:f|d|s|sn)?printf)\s*\((?:[^;\"]|\"[^\"]*\")*?\"[^\"]*?%[-+ #0-9.*']*L?[aefgAEFG]"
 PRINTS_FOR_PEOPLE = "tools"  # programs never set a locale, so that what they print themselves is plain
 
