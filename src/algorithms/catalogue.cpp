@@ -121,8 +121,8 @@ Result<Schedule> buildSchedule(std::string_view name, Collective collective, con
                                int32_t position, int32_t root) {
   const Algorithm* algorithm = findAlgorithm(name);
   if (!algorithm)
-    return makeStatus(Code::kInvalidArgument, "there is no algorithm '%.*s'", static_cast<int>(name.size()),
-                      name.data());
+    return makeStatus(Code::kInvalidArgument, "there is no algorithm '%.*s'; see 'horing-plan list'",
+                      static_cast<int>(name.size()), name.data());
   if (!algorithm->has(collective))
     return makeStatus(Code::kInvalidUsage, "algorithm %s has no %s", algorithm->name,
                       collectiveName(collective));

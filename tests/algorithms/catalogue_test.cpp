@@ -72,7 +72,8 @@ TEST(Catalogue, RefusesWhatItDoesNotHave) {
                           int32_t position) {
     return buildSchedule(name, collective, shape, position).status().message();
   };
-  EXPECT_EQ(message("rong", Collective::kAllReduce, {1, 2}, 0), "there is no algorithm 'rong'");
+  EXPECT_EQ(message("rong", Collective::kAllReduce, {1, 2}, 0),
+            "there is no algorithm 'rong'; see 'horing-plan list'");
   EXPECT_EQ(message("one_shot", Collective::kAllGather, {1, 2}, 0), "algorithm one_shot has no all_gather");
   for (const Shape& shape : {Shape{0, 1}, Shape{1, 0}, Shape{2, 2}})
     EXPECT_NE(message("ring", Collective::kAllReduce, shape, 4).find("position 4 is not in"),
