@@ -2,8 +2,8 @@
 
 usage: programs_test.py CXX LIBRARY_FOLDER REPOSITORY CACHE_FOLDER [GROUP...]      (./tools/dev test --clients)
 
-Groups: nccl-tests, examples, jacobi, python, cupy, xgboost; all by default. Fetched into CACHE_FOLDER: their sources by git, NCCL's and CUDA's
-headers, MPICH and the Python clients by pip. CUDA's runtime is host_runtime.cpp. Of the programs' sources only what a CUDA compiler would
+Groups: nccl-tests, examples, jacobi, python, cupy, xgboost; all these by default; and torch, 6 GB. Fetched into CACHE_FOLDER: their sources by
+git, NCCL's and CUDA's headers, MPICH and the Python clients by pip. CUDA's runtime is host_runtime.cpp. Of the programs' sources only what a CUDA compiler would
 translate is changed: launches of kernels, and one instruction. Exit code 1: a program failed; all are run.
 """
 import concurrent.futures
@@ -29,6 +29,7 @@ SOURCES = {"nccl-tests": ("https://github.com/NVIDIA/nccl-tests", "a0b82b2260cf5
 WHEELS = ["mpich==5.0.2", "nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37", "nvidia-cuda-cccl==13.3.5.0.6",
           "nvidia-nccl-cu13==2.27.7", "nccl4py==0.6.0", "cuda-pathfinder", "numpy", "sglang==0.5.23", "cython==3.3.1", "pytest", "pluggy",
           "iniconfig", "packaging", "pygments"]
+TORCH = "torch==2.14.1"
 VLLM = "vllm==0.33.0"  # of whose wheel two files are kept
 PERF = ["all_reduce", "all_gather", "broadcast", "reduce_scatter", "reduce", "alltoall", "alltoallv", "scatter", "gather", "sendrecv",
         "hypercube"]
@@ -250,17 +251,38 @@ def try_xgboost(shop, tally):
         tally.run([program, "--gtest_filter=-*Timeout"], r"PASSED  . 4 tests", HOST_GPUS=str(ranks))
 
 
+def try_torch(shop, tally):
+    """A wheel for CUDA on a machine without a GPU: it loads, and by each way its calls reach horing's library instead of that of its RPATH."""
+    venv = shop.cache / "torch-venv"
+    if not venv.exists():
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    subprocess.run([venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", TORCH, "numpy"], check=True)
+    asks = ("import ctypes, torch; version = ctypes.c_int(); ctypes.CDLL('libnccl.so.2').ncclGetVersion(ctypes.byref(version)); "
+            "print(torch.__version__, torch.cuda.nccl.version(), version.value)")
+    client = [venv / "bin/python", "-B", "-c", asks]
+    programs, plain = shop.libraries.parent / "bin", {"LD_LIBRARY_PATH": ""}
+    ours, compiled_with = "22809", r"2\.14\.1\+cu\d+ \(2, \d+, \d+\) "
+    tally.run(client, rf"^{compiled_with}(?!{ours})\d+$", **plain)
+    tally.run(client, rf"^{compiled_with}{ours}$", LD_PRELOAD=str(shop.libraries / "libnccl.so.2"), **plain)
+    tally.run(client, rf"^{compiled_with}{ours}$", LD_AUDIT=str(shop.libraries / "libhoring_audit.so"), **plain)
+    launch = [programs / "horing-run", "--nccl", "--", *client]
+    tally.run(launch, rf"^{compiled_with}{ours}$", **plain)
+    tally.run([programs / "horing-info", "nccl", "--check", "--", *launch], r"libnccl\.so\.2: horing\n$", **plain)
+
+
 GROUPS = {"nccl-tests": try_nccl_tests, "examples": try_examples, "jacobi": try_jacobi, "python": try_python, "cupy": try_cupy,
           "xgboost": try_xgboost}
+LARGE = {"torch": try_torch}  # only where named
 
 
 def main():
     shop = Workshop(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]).resolve())
-    shop.fetch_tools()
-    failed = 0
-    for name in sys.argv[5:] or GROUPS:
+    names, failed = sys.argv[5:] or list(GROUPS), 0
+    if any(name in GROUPS for name in names):
+        shop.fetch_tools()
+    for name in names:
         tally, begin = Tally(shop), time.monotonic()
-        GROUPS[name](shop, tally)
+        (GROUPS | LARGE)[name](shop, tally)
         failed += len(tally.failed)
         print(f"{name}: {tally.ran - len(tally.failed)} of {tally.ran} runs passed, {time.monotonic() - begin:.0f} s", flush=True)
     sys.exit(1 if failed else 0)
