@@ -32,9 +32,22 @@ std::string beginningOf(LogLevel level, int rank, const char* subsystem) {
                                : formatString("horing %s:%d", host.c_str(), ::getpid());
   return line + formatString(" %s %s: ", levelName(level), subsystem);
 }
-std::string beginningInNcclForm(LogLevel level, int rank) {
+std::string beginningInNcclForm(LogLevel level, int gpu) {
   return formatString("%s:%d:%ld [%d] NCCL %s ", hostName().c_str(), ::getpid(),
-                      static_cast<long>(::syscall(SYS_gettid)), std::max(rank, 0), levelName(level));
+                      static_cast<long>(::syscall(SYS_gettid)), std::max(gpu, 0), levelName(level));
+}
+
+// Tools take a log in NCCL's form line by line.
+std::string everyLineBegun(const std::string& beginning, std::string_view text) {
+  std::string lines;
+  do {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines += beginning;
+    lines += text.substr(0, end);
+    lines += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  } while (!text.empty());
+  return lines;
 }
 
 std::string withNames(const std::string& path) {
@@ -75,9 +88,9 @@ Result<int> openLogFile(const std::string& path) {
 // A lost log line is not worth an error.
 void Log::write(LogLevel level, const char* subsystem, const char* format, va_list arguments) const noexcept {
   try {
-    std::string line =
-        target_.nccl_form ? beginningInNcclForm(level, rank_) : beginningOf(level, rank_, subsystem);
-    line += formatStringV(format, arguments) + '\n';
+    const std::string text = formatStringV(format, arguments);
+    const std::string line = target_.nccl_form ? everyLineBegun(beginningInNcclForm(level, rank_), text)
+                                               : beginningOf(level, rank_, subsystem) + text + '\n';
     const NoWriteSignals quiet;
     // One write(2): lines of concurrent ranks do not mix.
     [[maybe_unused]] const ssize_t written = ::write(target_.descriptor, line.data(), line.size());

@@ -14,7 +14,8 @@ enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 // The destination and the form of log lines.
 struct LogTarget {
   int descriptor = STDERR_FILENO;
-  bool nccl_form = false;  // "host:pid:tid [rank] NCCL INFO text", which tools parse
+  bool nccl_form =
+      false;  // "host:pid:tid [GPU] NCCL INFO text", which tools parse; the GPU in place of a rank
 };
 // The descriptor of a log file, which a process opens once and never closes. %h is replaced by the host name, %p by the process ID.
 // "stdout", "stderr" and "" (stderr) name the standard streams.

@@ -5,6 +5,7 @@
 #include "base/hex.h"
 #include "comm/communicator.h"
 #include "comm/links/link_shape.h"
+#include "comm/membership/log_of.h"
 
 namespace horing {
 
@@ -83,8 +84,7 @@ Status Communicator::initialise(CommunicatorOptions options) {
 
 Status Communicator::meetOthers(CommunicatorOptions options) {
   HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(options.id));
-  records_ =
-      std::make_unique<Records>(recordFilesOf(options, id.job), clock_, options.config.log(options.rank));
+  records_ = std::make_unique<Records>(recordFilesOf(options, id.job), clock_, logOf(options));
   HORING_ASSIGN(membership_, Membership::join(std::move(options), clock_));
   Control& control = membership_->control();
   control.answerFrom(records_->calls(), records_->launches());

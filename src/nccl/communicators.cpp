@@ -1,5 +1,9 @@
 // Making, querying and ending communicators.
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -7,6 +11,7 @@
 #include "nccl/environment.h"
 #include "nccl/face.h"
 #include "nccl/face_deadlines.h"
+#include "nccl/init_lines.h"
 
 using namespace horing::nccl;
 
@@ -17,6 +22,47 @@ ncclResult_t settle(const ncclConfig_t* config, Settings& settings) {
   if (read == ncclSuccess) overrideBy(settings);
   return read;
 }
+
+template <typename Make>
+ncclResult_t makeLogged(ncclComm_t* place, const InitCall& call, Make make) {
+  const ncclResult_t made = answer(make());
+  if (made == ncclSuccess || made == ncclInProgress) logBegin(place, call);
+  if (!groupIsOpen()) logEnd(made);
+  return made;
+}
+
+// Makes a communicator by an ID in a group of its own, if none is open: so its handle is written, and logged, before the rank waits.
+template <typename Make>
+ncclResult_t makeInGroup(ncclComm_t* place, const InitCall& call, Make make) {
+  if (groupIsOpen()) return makeLogged(place, call, make);
+  if (const ncclResult_t opened = answer(horingGroupStart()); opened != ncclSuccess) return opened;
+  ncclResult_t made = answer(make());
+  if (made == ncclSuccess) {
+    logBegin(place, call);
+    made = answer(horingGroupEnd());
+  } else {
+    [[maybe_unused]] const horingResult_t dropped = horingGroupDiscard();
+  }
+  logEnd(made);
+  return made;
+}
+
+// The first unique ID is that of the job; null: refused.
+ncclResult_t initRank(const char* function, ncclComm_t* comm, int nranks, int rank, int ids,
+                      const ncclUniqueId* given, ncclConfig_t* config, bool is_list) {
+  Settings settings;
+  if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
+  showBanner(rank);
+  const FaceDeadlines deadlines;
+  InitCall call{.function = function, .rank = rank, .ranks = nranks};
+  if (given) call.id = hashOf(*given);
+  return makeInGroup(comm, call, [&] {
+    if (!is_list) return horingCommInitRankConfig(own(comm), nranks, own(*given), rank, settings.used);
+    auto* const list = const_cast<horingUniqueId*>(reinterpret_cast<const horingUniqueId*>(given));
+    return horingCommInitRankScalable(own(comm), nranks, rank, ids, list, settings.used);
+  });
+}
 }  // namespace
 
 NCCL_FACE(ncclResult_t, GetUniqueId, (ncclUniqueId * id)) {
@@ -26,48 +72,50 @@ NCCL_FACE(ncclResult_t, GetUniqueId, (ncclUniqueId * id)) {
 
 NCCL_FACE(ncclResult_t, CommInitRankConfig,
           (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config)) {
-  Settings settings;
-  if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
-  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
-  logBegin(comm, rank, nranks);
-  const FaceDeadlines deadlines;
-  const ncclResult_t made =
-      answer(horingCommInitRankConfig(own(comm), nranks, own(commId), rank, settings.used));
-  logEnd(comm, rank, nranks, made);
-  return made;
+  return initRank("ncclCommInitRankConfig", comm, nranks, rank, 1, &commId, config, false);
 }
 
 NCCL_FACE(ncclResult_t, CommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank)) {
-  return pncclCommInitRankConfig(comm, nranks, commId, rank, nullptr);
+  return initRank("ncclCommInitRank", comm, nranks, rank, 1, &commId, nullptr, false);
 }
 
 NCCL_FACE(ncclResult_t, CommInitRankScalable,
           (ncclComm_t * comm, int nranks, int rank, int ids, ncclUniqueId* given, ncclConfig_t* config)) {
-  Settings settings;
-  if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
-  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
-  logBegin(comm, rank, nranks);
-  const FaceDeadlines deadlines;
-  const ncclResult_t made = answer(horingCommInitRankScalable(
-      own(comm), nranks, rank, ids, reinterpret_cast<horingUniqueId*>(given), settings.used));
-  logEnd(comm, rank, nranks, made);
-  return made;
+  return initRank("ncclCommInitRankScalable", comm, nranks, rank, ids, given, config, true);
 }
 
 namespace {
 constexpr int kMostRanksOfAProcess = 4096;  // larger counts are refused before the list is read
+
+// Logs the lines of communicators that are made at once, without a unique ID.
+void logAll(ncclComm_t* comms, int count, const int* devices) {
+  ncclUniqueId unlike_others{};
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  const pid_t process = ::getpid();
+  std::memcpy(unlike_others.internal, &now, sizeof now);
+  std::memcpy(unlike_others.internal + sizeof now, &process, sizeof process);
+  for (int rank = 0; rank < count; ++rank) {
+    const InitCall call{.function = "ncclCommInitAll",
+                        .rank = rank,
+                        .ranks = count,
+                        .id = hashOf(unlike_others),
+                        .gpu = devices ? devices[rank] : -1};
+    logBegin(&comms[rank], call);
+  }
+  if (!groupIsOpen()) logEnd(ncclSuccess);
+}
 }  // namespace
 
 NCCL_FACE(ncclResult_t, CommInitAll, (ncclComm_t * comms, int ndev, const int* devlist)) {
   if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
-  for (int rank = 0; comms && rank < ndev; ++rank) logBegin(&comms[rank], rank, ndev);
+  showBanner(0);
   const FaceDeadlines deadlines;
   // As NCCL numbers devices; in horing the buffers determine the device.
   std::vector<int> devices(static_cast<size_t>(devlist ? 0 : std::clamp(ndev, 0, kMostRanksOfAProcess)));
   std::iota(devices.begin(), devices.end(), 0);
   const ncclResult_t made =
       answer(horingCommInitAll(own(comms), ndev, devlist || devices.empty() ? devlist : devices.data()));
-  for (int rank = 0; made == ncclSuccess && rank < ndev; ++rank) logEnd(&comms[rank], rank, ndev, made);
+  if (made == ncclSuccess) logAll(comms, ndev, devlist);
   return made;
 }
 
@@ -75,14 +123,17 @@ NCCL_FACE(ncclResult_t, CommSplit,
           (ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config)) {
   Settings settings;
   if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
-  return answer(horingCommSplit(own(comm), color, key, own(made), settings.used));
+  return makeLogged(made, {.function = "ncclCommSplit", .parent = comm, .color = color, .key = key},
+                    [&] { return horingCommSplit(own(comm), color, key, own(made), settings.used); });
 }
 
 NCCL_FACE(ncclResult_t, CommShrink,
           (ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t* config, int flags)) {
   Settings settings;
   if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
-  return answer(horingCommShrink(own(comm), excluded, count, own(made), settings.used, flags));
+  return makeLogged(made, {.function = "ncclCommShrink", .parent = comm}, [&] {
+    return horingCommShrink(own(comm), excluded, count, own(made), settings.used, flags);
+  });
 }
 
 NCCL_FACE(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* id)) {
@@ -97,8 +148,13 @@ NCCL_FACE(ncclResult_t, CommGrow,
   if (const ncclResult_t read = comm ? ncclSuccess : takeOverEnvironment(); read != ncclSuccess) return read;
   if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
   const FaceDeadlines deadlines;
-  return answer(horingCommGrow(own(comm), nRanks, reinterpret_cast<const horingUniqueId*>(id), rank,
-                               own(made), settings.used));
+  InitCall call{.function = "ncclCommGrow", .rank = rank, .ranks = nRanks, .parent = comm};
+  if (id) call.id = hashOf(*id);
+  const auto grow = [&] {
+    return horingCommGrow(own(comm), nRanks, reinterpret_cast<const horingUniqueId*>(id), rank, own(made),
+                          settings.used);
+  };
+  return comm ? makeLogged(made, call, grow) : makeInGroup(made, call, grow);
 }
 
 NCCL_FACE(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
@@ -106,10 +162,12 @@ NCCL_FACE(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
 }
 
 NCCL_FACE(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
+  logForget(comm);
   return answer(horingCommDestroy(own(comm)));
 }
 
 NCCL_FACE(ncclResult_t, CommAbort, (ncclComm_t comm)) {
+  logForget(comm);
   return answer(horingCommAbort(own(comm)));
 }
 
@@ -147,6 +205,7 @@ NCCL_FACE(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* error
   const ncclResult_t asked = answer(horingCommGetAsyncError(own(comm), &own_error));
   if (asked != ncclSuccess) return asked;
   *error = translated(own_error);
+  logProgress();
   if (*error != ncclSuccess && *error != ncclInProgress) keepErrorOf(comm);
   return ncclSuccess;
 }

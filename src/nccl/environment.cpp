@@ -9,7 +9,6 @@
 
 #include "base/config.h"
 #include "base/output.h"
-#include "base/thread_object.h"
 #include "base/word.h"
 #include "nccl/banner.h"
 #include "nccl/config.h"
@@ -29,8 +28,8 @@ Told& told() {
   return *kept;
 }
 
-// The log of this process, by horing's variables if set, else by NCCL's.
-Log logOf(int rank) {
+// By horing's variables if set, else by NCCL's; under told().mutex.
+Log logOf(int rank, int gpu) {
   const Result<Config> config = Config::fromLookup([](const char* name) -> const char* {
     const std::string_view wanted = name;
     if (!wanted.starts_with("HORING_DEBUG")) return nullptr;
@@ -38,13 +37,14 @@ Log logOf(int rank) {
     const auto found = told().values.find(wanted);
     return found == told().values.end() ? nullptr : found->second.c_str();
   });
-  return config.ok() ? config.value().log(rank) : Log();
+  if (!config.ok()) return Log();
+  return config.value().log(config.value().debug_form == "nccl" ? gpu : rank);
 }
 
 // Once in a process; under told().mutex.
 void sayOnce() {
   static bool said = false;
-  const Log log = logOf(-1);
+  const Log log = logOf(-1, -1);
   if (said || !log.enabled(LogLevel::kInfo)) return;
   said = true;
   for (const std::string& name : namesThatAreSet()) {
@@ -72,17 +72,6 @@ horingResult_t tell() {
     }
   }
   return first;
-}
-
-// On one rank of a job, once in a process; under told().mutex.
-void showBanner(int rank) {
-  static bool shown = false;
-  const auto level = told().values.find(std::string_view("HORING_DEBUG"));
-  const bool wanted = level != told().values.end() && !isSameWord(level->second, "none");
-  if (rank != 0 || !wanted || std::exchange(shown, true)) return;
-  const std::string line = std::string(kBanner) + "\n";
-  // A lost log line is not an error.
-  [[maybe_unused]] const Status written = writeAll(logOf(-1).descriptor(), line, "the log");
 }
 
 }  // namespace
@@ -128,44 +117,21 @@ void overrideBy(Settings& settings) {
   if (findValue("NCCL_NET")) settings.own.netName = nullptr;
 }
 
-void logBegin(ncclComm_t* place, int rank, int ranks) noexcept {
-  try {
-    std::lock_guard lock(told().mutex);
-    showBanner(rank);
-    logOf(rank).info("nccl",
-                     "comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %x commId 0x0 - Init START",
-                     static_cast<void*>(place), rank, ranks, -1, -1, 0);
-  } catch (...) {  // no memory: a line is lost
-  }
+Log logFor(int rank, int gpu) {
+  std::lock_guard lock(told().mutex);
+  return logOf(rank, gpu);
 }
 
-namespace {
-// The calling thread's open group.
-struct Begun {
-  ncclComm_t* place;
-  int rank, ranks;
-};
-using BegunInGroup = ThreadObject<std::vector<Begun>>;
-}  // namespace
-
-void logGroupEnd(ncclResult_t result) noexcept {
+void showBanner(int rank) noexcept {
   try {
-    for (const Begun& each : std::exchange(BegunInGroup::get(), {}))
-      logEnd(each.place, each.rank, each.ranks, result);
-  } catch (...) {  // no memory: lines are lost
-  }
-}
-
-void logEnd(ncclComm_t* place, int rank, int ranks, ncclResult_t result) noexcept {
-  if (result != ncclSuccess) return;
-  try {
-    if (groupIsOpen()) return BegunInGroup::get().push_back({place, rank, ranks});
-    int gpu = -1;
-    [[maybe_unused]] const horingResult_t asked = horingCommCuDevice(own(*place), &gpu);
+    static bool shown = false;
     std::lock_guard lock(told().mutex);
-    logOf(rank).info("nccl",
-                     "comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %x commId 0x0 - Init COMPLETE",
-                     static_cast<void*>(*place), rank, ranks, gpu, gpu, 0);
+    const auto level = told().values.find(std::string_view("HORING_DEBUG"));
+    const bool wanted = level != told().values.end() && !isSameWord(level->second, "none");
+    if (rank != 0 || !wanted || std::exchange(shown, true)) return;
+    const std::string line = std::string(kBanner) + "\n";
+    // A lost log line is not an error.
+    [[maybe_unused]] const Status written = writeAll(logOf(-1, -1).descriptor(), line, "the log");
   } catch (...) {  // no memory: a line is lost
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// From NCCL's environment to horing's settings, without a change of the environment; and the first lines of NCCL's logs.
+// From NCCL's environment to horing's settings, without a change of the environment; and the first line of NCCL's logs.
 #include <string>
 #include <string_view>
 
@@ -19,10 +19,9 @@ std::string originsOf(std::string_view text);
 struct Settings;
 void overrideBy(Settings& settings);
 
-// Around the initialisation of a communicator by `rank`: logs lines in NCCL's form if NCCL_DEBUG asks for them.
-void logBegin(ncclComm_t* place, int rank, int ranks) noexcept;
-void logEnd(ncclComm_t* place, int rank, int ranks, ncclResult_t result) noexcept;
-// At the end of a group: the same lines for the communicators that it has made, if it succeeded.
-void logGroupEnd(ncclResult_t result) noexcept;
+// The log of this process for a communicator's rank on a GPU; -1: of none.
+Log logFor(int rank, int gpu);
+// On one rank of a job, once in a process: the line with NCCL's version, if NCCL_DEBUG asks for it.
+void showBanner(int rank) noexcept;
 
 }  // namespace horing::nccl

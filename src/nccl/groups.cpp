@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "nccl/environment.h"
 #include "nccl/face.h"
+#include "nccl/init_lines.h"
 
 using namespace horing::nccl;
 
@@ -36,10 +36,10 @@ NCCL_FACE(ncclResult_t, GroupEnd, (void)) {
   if (depth > 0) return answer(horingGroupEnd());
   if (refused == ncclSuccess) {
     const ncclResult_t ended = answer(horingGroupEnd());
-    logGroupEnd(ended);
+    logEnd(ended);
     return ended;
   }
-  logGroupEnd(refused);
+  logEnd(refused);
   [[maybe_unused]] const horingResult_t dropped = horingGroupDiscard();
   return refuse(std::exchange(refused, ncclSuccess),
                 "nothing of the group was launched, since it holds a call with an error: %s", why_refused);
@@ -50,7 +50,7 @@ NCCL_FACE(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * info)) {
   const ncclResult_t closed = answer(horingGroupSimulateEnd(reinterpret_cast<horingSimInfo_t*>(info)));
   if (depth > 0) --depth;
   if (depth > 0) return closed;
-  logGroupEnd(ncclInvalidUsage);  // nothing is made
+  logEnd(ncclInvalidUsage);  // nothing is made
   if (refused == ncclSuccess) return closed;
   return refuse(std::exchange(refused, ncclSuccess), "the group holds a call with an error: %s", why_refused);
 }

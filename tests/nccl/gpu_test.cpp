@@ -6,6 +6,7 @@
 #include "clients.h"
 #include "emulated_kernels.h"
 #include "fake_cuda/fake_gpu.h"
+#include "log_lines.h"
 #include "nccl_device.h"
 
 namespace {
@@ -58,6 +59,32 @@ TEST(NcclGpu, MemoryIsTheCurrentGpusOnceThereIsADriver) {
   cuda.fail("cuMemAlloc", 2);
   EXPECT_TRUE(refuses(ncclMemAlloc(&memory, 4096), ncclUnhandledCudaError, "no 4096 bytes"));
   cuda.fail(nullptr, 0);
+}
+
+// Not the rank's number, nor the first GPU's.
+TEST(NcclGpu, TheLogNamesTheGpuOfARank) {
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  const NcclLog log;
+  ncclUniqueId id;
+  std::vector<ncclComm_t> comms(2);
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  onEveryRank(2, [&](int rank) {
+    const CurrentGpu current(cuda, 1 - rank);
+    EXPECT_NCCL(ncclCommInitRank(&comms[static_cast<size_t>(rank)], 2, id, rank));
+  });
+  expectInits(log, "ncclCommInitRank", comms);
+  const std::vector<InitLine> lines = log.inits();
+  EXPECT_EQ(lines.size(), 4U);
+  for (const InitLine& line : lines) {
+    EXPECT_EQ(line.gpu, 1 - line.rank);
+    EXPECT_EQ(line.shown_gpu, 1 - line.rank);
+    EXPECT_EQ(line.bus, line.gpu == 0 ? "3b000" : "3c000");
+  }
+  // What the communicator itself says, too.
+  EXPECT_NE(log.text().find("[1] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via "), std::string::npos)
+      << log.text();
+  destroyAll(comms);
 }
 
 TEST(NcclGpu, WindowsAreInMemoryOfTheHostWhereGpusDoNotReachEachOther) {

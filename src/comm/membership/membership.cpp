@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/membership/introduction.h"
+#include "comm/membership/log_of.h"
 #include "control/rank_list.h"
 #include "cuda/device.h"
 #include "topology/machine.h"
@@ -38,8 +39,13 @@ Result<HostIdentity> identityOf(const CommunicatorOptions& options) {
 
 }  // namespace
 
+Log logOf(const CommunicatorOptions& options) {
+  const int gpu = options.gpu ? options.gpu->number() : -1;
+  return options.config.log(options.config.debug_form == "nccl" ? gpu : options.rank);
+}
+
 Membership::Membership(CommunicatorOptions options, const Clock& clock)
-    : options_(std::move(options)), log_(options_.config.log(options_.rank)), clock_(clock) {
+    : options_(std::move(options)), log_(logOf(options_)), clock_(clock) {
   if (!options_.aborted) options_.aborted = std::make_shared<std::atomic<bool>>(false);
 }
 
