@@ -1,6 +1,7 @@
 """A client in the manner of inference engines, which open libnccl.so.2 by its path: ctypes_test.py LIBRARY
 
-Four ranks, two threads in each of two processes, on memory of the host; then the library is closed, as such programs do.
+Four ranks, two threads in each of two processes, on memory of the host; then the library is closed, as such programs do. It stays, for its
+threads do.
 """
 import ctypes
 import subprocess
@@ -76,6 +77,8 @@ def main():
     for thread in threads:
         thread.join()
     _ctypes.dlclose(nccl._handle)
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        assert "libnccl.so.2" in maps.read(), "the library was unloaded under its threads"
     code = other.wait(timeout=60) if other else 0
     if sorted(passed) != mine or code != 0:
         sys.exit(f"ranks {sorted(passed)} of {mine} passed, and the other process ended with {code}")

@@ -304,4 +304,45 @@ TEST(NcclGpu, NoCallOnAStreamWaitsForAnotherRank) {
   }
 }
 
+// Between nodes, whose kernels need each other's addresses. The other rank never comes.
+TEST(NcclGpu, AnAbortEndsAFirstCallThatAStreamRecords) {
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  cuda.setKernels(&horing::test::emulatedKernels());
+  const Variable soon("HORING_TIMEOUT_MS", "30000"), transports("HORING_TRANSPORTS", "shm,socket");
+  std::vector<ncclComm_t> comms(2);
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ASSERT_NCCL(ncclGroupStart());
+  for (int rank = 0; rank < 2; ++rank) {
+    const CurrentGpu current(cuda, rank);
+    const Variable node("NCCL_HOSTID", "node" + std::to_string(rank));
+    ASSERT_NCCL(ncclCommInitRank(&comms[static_cast<size_t>(rank)], 2, id, rank));
+  }
+  ASSERT_NCCL(ncclGroupEnd());
+  const GpuVector<float> data(cuda, 0, std::vector<float>(8, 1));
+  const GpuStream stream(cuda, 0);
+  std::atomic<bool> has_returned{false};
+  std::thread records([&] {
+    constexpr int kOfThisThread = 1;
+    const CurrentGpu current(cuda, 0);
+    ASSERT_EQ(cuda.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), kOfThisThread), 0);
+    auto* const on = static_cast<cudaStream_t>(stream.get());
+    EXPECT_NE(ncclAllReduce(data.data(), data.data(), 8, ncclFloat, ncclSum, comms[0], on), ncclSuccess);
+    has_returned = true;
+    void* graph = nullptr;
+    if (cuda.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph) == 0) {
+      EXPECT_EQ(cuda.call<int(void*)>("cuGraphDestroy")(graph), 0);
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_FALSE(has_returned) << "without its peer";
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_NCCL(ncclCommAbort(comms[0]));
+  records.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+  EXPECT_NCCL(ncclCommAbort(comms[1]));
+  cuda.setKernels(nullptr);
+}
+
 }  // namespace

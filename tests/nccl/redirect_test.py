@@ -38,6 +38,14 @@ if not found.endswith(f"{libraries / 'libnccl.so.2'}: horing\n"):
 found = run(programs / "horing-info", "nccl", "--check", "--", client)[1]
 if not found.endswith("libnccl.so.2: not horing\n"):
     sys.exit(f"horing-info nccl --check said of the other one: {found}")
+# Of a process that runs, and of one that has none.
+for opens, verdict in ((f"import ctypes; ctypes.CDLL('{libraries / 'libnccl.so.2'}')", f"{(libraries / 'libnccl.so.2').resolve()}: horing\n"),
+                       ("", "no libnccl was loaded\n")):
+    with subprocess.Popen([sys.executable, "-c", f"{opens}\nprint('here', flush=True)\ninput()"], env=environment, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        expect(run(programs / "horing-info", "nccl", "--check", process.pid), (0, verdict), "horing-info nccl --check PID")
+        process.communicate("\n")
 if b"NCCL version 2.28.9+cuda" not in (libraries / "libnccl.so.2").read_bytes():
     sys.exit("the banner that tools look for is not in the file")
 expect(run("/bin/true", LD_AUDIT=libraries / "libhoring_audit.so", LD_DEBUG="files")[:1] + ("",), (0, ""), "others")

@@ -2,9 +2,9 @@
 
 usage: programs_test.py CXX LIBRARY_FOLDER REPOSITORY CACHE_FOLDER [GROUP...]      (./tools/dev test --clients)
 
-Groups: nccl-tests, examples, jacobi, python, cupy, xgboost; all these by default; and torch, 6 GB. Fetched into CACHE_FOLDER: their sources by
-git, NCCL's and CUDA's headers, MPICH and the Python clients by pip. CUDA's runtime is host_runtime.cpp. Of the programs' sources only what a CUDA compiler would
-translate is changed: launches of kernels, and one instruction. Exit code 1: a program failed; all are run.
+Groups: nccl-tests, examples, jacobi, python, cupy, xgboost; all these by default; and torch, 6 GB. Fetched into CACHE_FOLDER: their sources
+by git, NCCL's and CUDA's headers, MPICH and the Python clients by pip. CUDA's runtime is host_runtime.cpp. Of the programs' sources only
+what a CUDA compiler would translate is changed: launches of kernels, and one instruction. Exit code 1: a program failed; all are run.
 """
 import concurrent.futures
 import hashlib
@@ -30,7 +30,9 @@ WHEELS = ["mpich==5.0.2", "nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5
           "nvidia-nccl-cu13==2.27.7", "nccl4py==0.6.0", "cuda-pathfinder", "numpy", "sglang==0.5.23", "cython==3.3.1", "pytest", "pluggy",
           "iniconfig", "packaging", "pygments"]
 TORCH = "torch==2.14.1"
-VLLM = "vllm==0.33.0"  # of whose wheel two files are kept
+VLLM = "vllm==0.33.0"  # of whose wheel these files are kept
+VLLM_FILES = ["vllm/distributed/device_communicators/pynccl.py", "vllm/distributed/device_communicators/pynccl_wrapper.py",
+              "vllm/utils/nccl.py"]
 PERF = ["all_reduce", "all_gather", "broadcast", "reduce_scatter", "reduce", "alltoall", "alltoallv", "scatter", "gather", "sendrecv",
         "hypercube"]
 MOST_RANKS = 8
@@ -65,15 +67,15 @@ class Workshop:
 
     def fetch_vllm(self):
         folder = self.cache / "sources" / "vllm"
-        kept = folder / VLLM
+        kept = folder / f"{VLLM}-{len(VLLM_FILES)}-files"
         if not kept.exists():
             with tempfile.TemporaryDirectory(dir=self.cache) as place:
                 subprocess.run([self.venv / "bin/pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "-d", place, VLLM],
                                check=True)
                 [wheel] = Path(place).glob("*.whl")
                 with zipfile.ZipFile(wheel) as archive:
-                    for name in ("pynccl.py", "pynccl_wrapper.py"):
-                        archive.extract(f"vllm/distributed/device_communicators/{name}", folder)
+                    for name in VLLM_FILES:
+                        archive.extract(name, folder)
             kept.touch()
 
     def flags(self):
@@ -252,7 +254,7 @@ def try_xgboost(shop, tally):
 
 
 def try_torch(shop, tally):
-    """A wheel for CUDA on a machine without a GPU: it loads, and by each way its calls reach horing's library instead of that of its RPATH."""
+    """A wheel for CUDA on a machine without a GPU: by each way it loads horing's library in place of that of its RPATH."""
     venv = shop.cache / "torch-venv"
     if not venv.exists():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)

@@ -1,6 +1,7 @@
 """Python's clients of NCCL, each rank a process, on arrays of NumPy: python_clients.py CLIENT LIBRARY_FOLDER SOURCES RANKS
 
-CLIENT: sglang: SGLang's wrapper of vLLM's kind, with no PyTorch behind it. vllm: vLLM's, of which SOURCES/vllm has two files.
+CLIENT: sglang: SGLang's wrapper of vLLM's kind, with no PyTorch behind it. vllm: vLLM's, of which SOURCES/vllm has some files;
+it finds the library by VLLM_NCCL_SO_PATH.
 nccl4py: NVIDIA's binding, beneath its part for memory of GPUs.
 """
 import ctypes
@@ -105,7 +106,7 @@ class Nccl4py:
 
 def main():
     name, folder, sources, ranks = *sys.argv[1:4], int(sys.argv[4])
-    kinds = {"sglang": Sglang, "nccl4py": Nccl4py, "vllm": lambda library: Vllm(library, f"{sources}/vllm")}
+    kinds = {"sglang": Sglang, "nccl4py": Nccl4py, "vllm": lambda library: Vllm(library, Path(sources, "vllm"))}
     client = kinds[name](f"{folder}/libnccl.so.2")
     if len(sys.argv) == 7:
         client.run(ranks, bytes.fromhex(sys.argv[5]), int(sys.argv[6]))

@@ -1,17 +1,18 @@
 """vLLM's PyNcclCommunicator and its wrapper of NCCL, unmodified, on arrays of NumPy.
 
-PyTorch and the rest of vLLM, which the two files import, are stand-ins: tensors are arrays, and every stream is NCCL's NULL.
+It finds the library as it does for its users, by VLLM_NCCL_SO_PATH. PyTorch and the rest of vLLM, which its files import, are stand-ins:
+tensors are arrays, and every stream is NCCL's NULL.
 """
 import contextlib
 import importlib.util
 import logging
+import os
 import sys
 import types
 
 import numpy as np
 
 COUNT = 1000
-FILES = "vllm/distributed/device_communicators"
 
 
 class Device:
@@ -74,13 +75,13 @@ def put_stand_ins():
     module("torch", distributed=distributed, device=Device, dtype=np.dtype, Tensor=Tensor, empty_like=np.empty_like, accelerator=index,
            zeros=lambda count, device: full(count, 0), **kinds)
     platform = types.SimpleNamespace(fp8_dtype=lambda: "float8_e4m3fn", is_rocm=lambda: False)
-    envs = module("vllm.envs", VLLM_DISABLE_PYNCCL=False, VLLM_USE_NCCL_SYMM_MEM=False)
+    envs = module("vllm.envs", VLLM_DISABLE_PYNCCL=False, VLLM_USE_NCCL_SYMM_MEM=False,
+                  VLLM_NCCL_SO_PATH=os.environ["VLLM_NCCL_SO_PATH"])
     module("vllm", envs=envs)
-    logger = types.SimpleNamespace(info_once=logging.info, warning_once=logging.warning, error=logging.error)
+    logger = types.SimpleNamespace(info=logging.info, info_once=logging.info, warning_once=logging.warning, error=logging.error)
     module("vllm.logger", init_logger=lambda name: logger)
     module("vllm.platforms", current_platform=platform)
     module("vllm.utils")
-    module("vllm.utils.nccl", find_nccl_library=None)
     module("vllm.utils.torch_utils", current_stream=Stream)
     module("vllm.distributed")
     module("vllm.distributed.utils", StatelessProcessGroup=Group)
@@ -88,7 +89,7 @@ def put_stand_ins():
 
 
 def load(folder, name):
-    spec = importlib.util.spec_from_file_location(f"vllm.distributed.device_communicators.{name}", f"{folder}/{FILES}/{name}.py")
+    spec = importlib.util.spec_from_file_location(name, folder / (name.replace(".", "/") + ".py"))
     made = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
@@ -96,17 +97,18 @@ def load(folder, name):
 
 class Vllm:
     def __init__(self, library, folder):
+        os.environ["VLLM_NCCL_SO_PATH"] = library
         put_stand_ins()
-        self.library = library
-        self.wrapper = load(folder, "pynccl_wrapper")
-        self.kind = load(folder, "pynccl").PyNcclCommunicator
+        load(folder, "vllm.utils.nccl")
+        self.wrapper = load(folder, "vllm.distributed.device_communicators.pynccl_wrapper")
+        self.kind = load(folder, "vllm.distributed.device_communicators.pynccl").PyNcclCommunicator
 
     def unique_id(self):
-        return bytes(self.wrapper.NCCLLibrary(self.library).ncclGetUniqueId())
+        return bytes(self.wrapper.NCCLLibrary().ncclGetUniqueId())
 
     def run(self, ranks, text, rank):
         unique_id = self.wrapper.ncclUniqueId.from_buffer_copy(text)
-        comm = self.kind(Group(rank, ranks, unique_id), "cuda:0", self.library)
+        comm = self.kind(Group(rank, ranks, unique_id), "cuda:0")
         own, total = full(COUNT, rank + 1), ranks * (ranks + 1) // 2
         assert comm.available and comm.nccl_version >= 22800
         assert (comm.all_reduce(own) == total).all()
