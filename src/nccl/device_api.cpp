@@ -47,7 +47,9 @@ NCCL_FACE(ncclResult_t, CommQueryProperties, (ncclComm_t comm, ncclCommPropertie
   known.nRanks = all.nRanks;
   known.nLsaTeams = all.nRanks;
   known.nvmlDev = -1;
-  known.hostRmaSupport = !CurrentGpu::find();  // windows are in memory of the host
+  // Windows in memory of the host always work. Whether the GPUs of all ranks reach each other, and so whether there can be windows in their
+  // memory, the ranks find out together only when they register one.
+  known.hostRmaSupport = !CurrentGpu::find();
   if (const ncclResult_t asked = answer(horingCommCuDevice(own(comm), &known.cudaDev)); asked != ncclSuccess)
     return asked;
   const size_t size = std::min(props->size, sizeof known);
