@@ -225,8 +225,8 @@ typedef struct ncclConfigExt {
   } val;
 } ncclConfigExt_t;
 
-/* Settings of one call. All fields are checked. Those that choose kernels' resources change nothing, nor does
- * algSelection: horing chooses the algorithm. launchCompletionEvent must be NULL. */
+/* Settings of one call. All fields are checked. Those that choose kernels' resources change nothing. horing chooses the
+ * algorithm: algSelection is refused unless forceAlgSelection is 0. launchCompletionEvent must be NULL. */
 typedef struct ncclCollConfig_v23200 {
   size_t size;
   unsigned int magic;
@@ -237,7 +237,7 @@ typedef struct ncclCollConfig_v23200 {
   int nvlsCTAs;
   int cgaClusterSize;
   const char* algSelection; /* names of NCCL's algorithms, or NULL */
-  int forceAlgSelection;    /* 1: names that are unknown are an error */
+  int forceAlgSelection;    /* 1: names are an error; 0: they change nothing */
   int CTAPolicy;
   uint64_t userProfilerTag;
   cudaEvent_t launchCompletionEvent; /* since 2.32 */
@@ -383,7 +383,7 @@ NCCL_TWINS(ncclResult_t, Scatter, const void* sendbuff, void* recvbuff, size_t c
            int root, ncclComm_t comm, cudaStream_t stream);
 
 /* With settings for this call; NULL: none. Errors: also ncclInvalidArgument (config not initialised, a field with a
- * value that is not allowed), ncclInvalidUsage (a launchCompletionEvent). */
+ * value that is not allowed), ncclInvalidUsage (an algorithm is forced; a launchCompletionEvent). */
 NCCL_TWINS(ncclResult_t, ReduceConfig, const void* sendbuff, void* recvbuff, size_t count,
            ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
            const ncclCollConfig_t* config);

@@ -1,5 +1,5 @@
 // Collectives and messages.
-#include "nccl/config.h"
+#include "nccl/call_settings.h"
 #include "nccl/face.h"
 
 using namespace horing::nccl;
@@ -64,7 +64,7 @@ NCCL_FACE(ncclResult_t, Scatter,
 namespace {
 template <typename Call>
 ncclResult_t checked(const ncclCollConfig_t* config, Call call) {
-  const ncclResult_t settings = checkCollConfig(config);
+  const ncclResult_t settings = checkCallSettings(config);
   return settings == ncclSuccess ? call() : refuseGroup(settings);
 }
 }  // namespace

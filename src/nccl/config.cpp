@@ -1,10 +1,7 @@
 #include "nccl/config.h"
 
-#include <algorithm>
-#include <climits>
 #include <cstddef>
 #include <cstring>
-#include <string_view>
 
 #include "base/word.h"
 
@@ -13,7 +10,7 @@ namespace horing::nccl {
 namespace {
 
 static_assert(sizeof(ncclConfig_t) == 120 && sizeof(horingConfig_t) == sizeof(ncclConfig_t));
-static_assert(sizeof(ncclCollConfig_t) == 72 && sizeof(ncclSimInfo_t) == 24);
+static_assert(sizeof(ncclSimInfo_t) == 24);
 
 constexpr size_t kLeastBytes = offsetof(ncclConfig_t, blocking);
 constexpr size_t kMostBytes = 4096;
@@ -78,55 +75,14 @@ ncclResult_t checkNetwork(const char* name) {
 // NCCL's own maximum.
 constexpr int kMostBlocks = 1024;
 
-bool isOutside(int value, int least, int most) {
-  return value != NCCL_CONFIG_UNDEF_INT && (value < least || value > most);
-}
+}  // namespace
 
 // The undefined value is less than any number.
-ncclResult_t checkBlocks(int least, int most) {
+ncclResult_t checkBlocks(int least, int most) noexcept {
   if (most == NCCL_CONFIG_UNDEF_INT || most < 1 || least <= most) return ncclSuccess;
   return refuse(ncclInvalidArgument, "config.minCTAs is %d: expected at most config.maxCTAs, which is %d",
                 least, most);
 }
-
-// NCCL's algorithms, as algSelection may name them.
-constexpr std::string_view kAlgorithms[] = {"ring",     "tree", "collnetdirect", "collnetchain", "nvls",
-                                            "nvlstree", "pat"};
-
-bool isKnownAlgorithm(std::string_view word) {
-  return std::ranges::any_of(kAlgorithms, [&](std::string_view name) { return isSameWord(name, word); });
-}
-
-bool areKnownAlgorithms(std::string_view list) {
-  for (size_t end = list.find(','); end != std::string_view::npos; end = list.find(',')) {
-    if (!isKnownAlgorithm(list.substr(0, end))) return false;
-    list.remove_prefix(end + 1);
-  }
-  return isKnownAlgorithm(list);
-}
-
-// The same ranges as in communicator settings of the same names.
-ncclResult_t checkResources(const ncclCollConfig_t& given) {
-  const struct {
-    const char* name;
-    int value, least, most;
-  } numbers[] = {
-      {"minCTAs", given.minCTAs, 1, INT_MAX},
-      {"maxCTAs", given.maxCTAs, 1, INT_MAX},
-      {"nvlsCTAs", given.nvlsCTAs, 1, INT_MAX},
-      {"cgaClusterSize", given.cgaClusterSize, 0, 8},
-  };
-  for (const auto& [name, value, least, most] : numbers)
-    if (isOutside(value, least, most))
-      return refuse(ncclInvalidArgument, "config.%s is %d: expected %d to %d, or undefined", name, value,
-                    least, most);
-  return checkBlocks(given.minCTAs, given.maxCTAs);
-}
-
-// 2.31 had all fields except the last.
-constexpr size_t kCollConfigBytesIn231 = offsetof(ncclCollConfig_t, launchCompletionEvent);
-
-}  // namespace
 
 ncclResult_t readConfig(const ncclConfig_t* given, Settings& settings) noexcept {
   settings.used = nullptr;
@@ -150,28 +106,6 @@ ncclResult_t readConfig(const ncclConfig_t* given, Settings& settings) noexcept 
   if (settings.own.maxCTAs > kMostBlocks) settings.own.maxCTAs = kMostBlocks;
   if (settings.own.minCTAs > kMostBlocks) settings.own.minCTAs = kMostBlocks;
   settings.used = &settings.own;
-  return ncclSuccess;
-}
-
-ncclResult_t checkCollConfig(const ncclCollConfig_t* given) noexcept {
-  if (!given) return ncclSuccess;
-  if (given->magic != NCCL_API_MAGIC || given->size < kCollConfigBytesIn231)
-    return refuse(ncclInvalidArgument,
-                  "config has size %zu and magic 0x%x: begin with NCCL_COLLCONFIG_INITIALIZER", given->size,
-                  given->magic);
-  if (const ncclResult_t resources = checkResources(*given); resources != ncclSuccess) return resources;
-  if (isOutside(given->forceAlgSelection, 0, 1))
-    return refuse(ncclInvalidArgument, "config.forceAlgSelection is %d: expected 0 or 1",
-                  given->forceAlgSelection);
-  if (isOutside(given->CTAPolicy, 0, NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO))
-    return refuse(ncclInvalidArgument, "config.CTAPolicy is %d: expected NCCL_CTA_POLICY_...",
-                  given->CTAPolicy);
-  if (given->algSelection && given->forceAlgSelection != 0 && !areKnownAlgorithms(given->algSelection))
-    return refuse(ncclInvalidArgument, "config.algSelection is '%.100s': expected names of NCCL's algorithms",
-                  given->algSelection);
-  const bool has_event = given->size >= sizeof *given && given->version >= NCCL_VERSION(2, 32, 0);
-  if (has_event && given->launchCompletionEvent)
-    return notServed("config.launchCompletionEvent", "record an event behind the call");
   return ncclSuccess;
 }
 

@@ -11,7 +11,7 @@ struct Settings {
 };
 ncclResult_t readConfig(const ncclConfig_t* given, Settings& settings) noexcept;
 
-// Checks the settings of a call, which have no effect.
-ncclResult_t checkCollConfig(const ncclCollConfig_t* given) noexcept;
+// The rule for minCTAs and maxCTAs.
+ncclResult_t checkBlocks(int least, int most) noexcept;
 
 }  // namespace horing::nccl

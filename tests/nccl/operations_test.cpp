@@ -139,6 +139,7 @@ TEST_P(NcclOperations, WithSettingsOfTheCallRunTheSame) {
   onEveryRank(kRanks, [&](int rank) {
     ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
     config.algSelection = "ring,Tree";
+    config.forceAlgSelection = 0;
     config.maxCTAs = 4;
     std::vector<float> own = ofRank(rank), one(kCount), all(kCount * kRanks);
     EXPECT_NCCL(
@@ -165,43 +166,5 @@ TEST_P(NcclOperations, WithSettingsOfTheCallRunTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, NcclOperations, testing::Bool(),
                          [](const auto& one) { return one.param ? "OfOneCall" : "ThatMeet"; });
-
-TEST(NcclOperationsWithSettings, CheckTheseBeforeAllElse) {
-  struct Case {
-    void (*change)(ncclCollConfig_t&);
-    ncclResult_t expected;
-    const char* named;
-  };
-  const Case cases[] = {
-      {[](ncclCollConfig_t& c) { c.magic = 1; }, ncclInvalidArgument, "magic 0x1"},
-      {[](ncclCollConfig_t& c) { c.size = 8; }, ncclInvalidArgument, "size 8"},
-      {[](ncclCollConfig_t& c) { c.forceAlgSelection = 2; }, ncclInvalidArgument, "forceAlgSelection is 2"},
-      {[](ncclCollConfig_t& c) { c.minCTAs = -5; }, ncclInvalidArgument, "minCTAs is -5"},
-      {[](ncclCollConfig_t& c) { c.maxCTAs = 0; }, ncclInvalidArgument, "maxCTAs is 0"},
-      {[](ncclCollConfig_t& c) { c.nvlsCTAs = 0; }, ncclInvalidArgument, "nvlsCTAs is 0"},
-      {[](ncclCollConfig_t& c) { c.cgaClusterSize = 1000; }, ncclInvalidArgument, "cgaClusterSize is 1000"},
-      {[](ncclCollConfig_t& c) { c.minCTAs = 5, c.maxCTAs = 4; }, ncclInvalidArgument, "minCTAs is 5"},
-      {[](ncclCollConfig_t& c) { c.CTAPolicy = 9; }, ncclInvalidArgument, "CTAPolicy is 9"},
-      {[](ncclCollConfig_t& c) { c.algSelection = "ring,spiral"; }, ncclInvalidArgument, "spiral"},
-      {[](ncclCollConfig_t& c) { c.launchCompletionEvent = reinterpret_cast<cudaEvent_t>(&c); },
-       ncclInvalidUsage, "launchCompletionEvent"},
-  };
-  float x = 1;
-  for (const Case& one : cases) {
-    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
-    one.change(config);
-    EXPECT_TRUE(refuses(ncclAllReduceConfig(&x, &x, 1, ncclFloat, ncclSum, nullptr, nullptr, &config),
-                        one.expected, one.named));
-  }
-  // A caller of 2.31 has no event, and the memory after its struct is its own.
-  ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
-  config.size = 64;
-  config.version = 23100;
-  config.launchCompletionEvent = reinterpret_cast<cudaEvent_t>(&config);
-  config.algSelection = "unknown";
-  config.forceAlgSelection = 0;
-  EXPECT_TRUE(refuses(ncclAllReduceConfig(&x, &x, 1, ncclFloat, ncclSum, nullptr, nullptr, &config),
-                      ncclInvalidArgument, "comm is NULL"));
-}
 
 }  // namespace
