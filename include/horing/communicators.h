@@ -165,6 +165,10 @@ HORING_API horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs)
  * horingInvalidArgument (NULL), and as for horingCommCount. */
 HORING_API horingResult_t horingCommGetTimeout(const horingComm_t comm, int* timeoutMs);
 
+/* Extension. Writes 1 if the communicator's reductions are reproducible (HORING_REPRODUCIBLE, or options.reproducible),
+ * else 0. Any thread, any time. Errors: horingInvalidArgument (NULL), and as for horingCommCount. */
+HORING_API horingResult_t horingCommIsReproducible(const horingComm_t comm, int* reproducible);
+
 /* Releases the communicator once the data that this rank has sent is delivered. Not collective: ranks may call it at
  * different times, and one thread may call it for several ranks in turn. Returns even when peers are dead. Replays of
  * graphs that contain operations of comm must have ended before; later replays are not allowed. comm is invalid

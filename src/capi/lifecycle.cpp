@@ -408,6 +408,17 @@ horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_t* bytes) {
   });
 }
 
+horingResult_t horingCommIsReproducible(const horingComm_t comm, int* reproducible) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkHandle(comm));
+    if (!reproducible)
+      return makeStatus(Code::kInvalidArgument, "reproducible is NULL: expected where to put it");
+    *reproducible = comm->communicator->membership().config().reproducible ? 1 : 0;
+    return {};
+  });
+}
+
 horingResult_t horingCommIsSuspended(const horingComm_t comm, int* suspended) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {

@@ -187,6 +187,19 @@ TEST(Reproducible, IsASettingOfACommunicator) {
   options.reproducible = 0;
   ASSERT_HORING(horingGetUniqueId(&id));
   ASSERT_HORING(horingCommInitRankOptions(&comm, 1, id, 0, nullptr, &options));
+  int is = -1;
+  EXPECT_HORING(horingCommIsReproducible(comm, &is));
+  EXPECT_EQ(is, 0);
+  EXPECT_TRUE(
+      refuses(horingCommIsReproducible(comm, nullptr), horingInvalidArgument, "reproducible is NULL"));
+  EXPECT_HORING(horingCommDestroy(comm));
+  EXPECT_TRUE(refuses(horingCommIsReproducible(nullptr, &is), horingInvalidArgument, "comm is NULL"));
+  Setting free_choice("HORING_ALGO", "");
+  options.reproducible = 1;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  ASSERT_HORING(horingCommInitRankOptions(&comm, 1, id, 0, nullptr, &options));
+  EXPECT_HORING(horingCommIsReproducible(comm, &is));
+  EXPECT_EQ(is, 1);
   EXPECT_HORING(horingCommDestroy(comm));
 }
 

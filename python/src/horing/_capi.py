@@ -136,6 +136,7 @@ _SIGNATURES = {
     "horingCommSuspend": (_P, _I),
     "horingCommResume": (_P,),
     "horingCommIsSuspended": (_P, _OUT_INT),
+    "horingCommIsReproducible": (_P, _OUT_INT),
     "horingCommFinalize": (_P,),
     "horingCommDestroy": (_P,),
     "horingCommAbort": (_P,),
