@@ -211,7 +211,7 @@ typedef struct ncclConfig_v23100 {
   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT }
 /* clang-format on */
 
-/* A list of options of vendors. None is known here, and all are ignored. */
+/* A list of options of vendors, of at most 1024; those of others than horing are skipped. */
 typedef struct ncclConfigExt {
   struct ncclConfigExt* next;
   struct {
@@ -224,6 +224,16 @@ typedef struct ncclConfigExt {
     void* raw;
   } val;
 } ncclConfigExt_t;
+/* Extension. horing's vendorId and its options, each at most once in a list. An unknown one is ncclInvalidArgument, one
+ * that the call cannot have is ncclInvalidUsage. */
+#define NCCL_VENDOR_HORING 0x686f72
+/* val.i: milliseconds, 0 (none) to 86400000. Refused unless it is the communicator's timeout, which horingCommSetTimeout
+ * sets for all its calls. */
+#define NCCL_HORING_TIMEOUT_MS 1
+/* val.i: 1: the result shall be reproducible (HORING_REPRODUCIBLE); 0. Reductions: only if the communicator is so. */
+#define NCCL_HORING_REPRODUCIBLE 2
+/* val.s: the name of an algorithm, which is refused: HORING_ALGO forces one for communicators. NULL, or empty. */
+#define NCCL_HORING_ALGORITHM 3
 
 /* Settings of one call. All fields are checked. Those that choose kernels' resources change nothing. horing chooses the
  * algorithm: algSelection is refused unless forceAlgSelection is 0. launchCompletionEvent must be NULL. */
@@ -383,7 +393,8 @@ NCCL_TWINS(ncclResult_t, Scatter, const void* sendbuff, void* recvbuff, size_t c
            int root, ncclComm_t comm, cudaStream_t stream);
 
 /* With settings for this call; NULL: none. Errors: also ncclInvalidArgument (config not initialised, a field with a
- * value that is not allowed), ncclInvalidUsage (an algorithm is forced; a launchCompletionEvent). */
+ * value that is not allowed), ncclInvalidUsage (an algorithm is forced; a launchCompletionEvent; an option of ext that the
+ * call cannot have). */
 NCCL_TWINS(ncclResult_t, ReduceConfig, const void* sendbuff, void* recvbuff, size_t count,
            ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
            const ncclCollConfig_t* config);

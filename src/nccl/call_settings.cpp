@@ -1,11 +1,10 @@
 #include "nccl/call_settings.h"
 
-#include <strings.h>
-
 #include <climits>
 #include <cstddef>
 #include <string_view>
 
+#include "base/word.h"
 #include "nccl/config.h"
 
 namespace horing::nccl {
@@ -47,7 +46,7 @@ constexpr std::string_view kAlgorithms[] = {"ring",     "tree", "collnetdirect",
 
 bool isKnownAlgorithm(std::string_view word) {
   for (const std::string_view name : kAlgorithms)
-    if (name.size() == word.size() && ::strncasecmp(name.data(), word.data(), word.size()) == 0) return true;
+    if (isSameWord(name, word)) return true;
   return false;
 }
 
@@ -78,7 +77,7 @@ ncclResult_t checkAlgorithm(const ncclCollConfig_t& given) {
 
 }  // namespace
 
-ncclResult_t checkCallSettings(const ncclCollConfig_t* given) noexcept {
+ncclResult_t readCallSettings(const ncclCollConfig_t* given, CallOptions& options) noexcept {
   if (!given) return ncclSuccess;
   if (given->magic != NCCL_API_MAGIC || given->size < kBytesIn231)
     return refuse(ncclInvalidArgument,
@@ -91,7 +90,7 @@ ncclResult_t checkCallSettings(const ncclCollConfig_t* given) noexcept {
     return notServed("config.launchCompletionEvent",
                      "hosts run parts of operations, so there is no moment at which all kernels have begun; "
                      "record an event before or behind the call");
-  return ncclSuccess;
+  return readCallOptions(given->ext, options);
 }
 
 }  // namespace horing::nccl

@@ -1,10 +1,11 @@
 #pragma once
 // The settings of one call.
-#include "nccl/face.h"
+#include "nccl/call_options.h"
 
 namespace horing::nccl {
 
-// Refuses settings that are not allowed, and those that ask for what one call cannot have. The others change nothing.
-ncclResult_t checkCallSettings(const ncclCollConfig_t* given) noexcept;
+// Reads horing's own options. Refuses settings that are not allowed, and those that ask for what one call cannot have. The others change
+// nothing.
+ncclResult_t readCallSettings(const ncclCollConfig_t* given, CallOptions& options) noexcept;
 
 }  // namespace horing::nccl

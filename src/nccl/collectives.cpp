@@ -63,65 +63,71 @@ NCCL_FACE(ncclResult_t, Scatter,
 // Each function has settings of the call, which are checked first.
 namespace {
 template <typename Call>
-ncclResult_t checked(const ncclCollConfig_t* config, Call call) {
-  const ncclResult_t settings = checkCallSettings(config);
-  return settings == ncclSuccess ? call() : refuseGroup(settings);
+ncclResult_t withSettings(const ncclCollConfig_t* config, ncclComm_t comm, bool folds, Call call) {
+  CallOptions options;
+  ncclResult_t settled = readCallSettings(config, options);
+  if (settled == ncclSuccess) settled = checkCallOptions(options, comm, folds);
+  return settled == ncclSuccess ? call() : refuseGroup(settled);
 }
 }  // namespace
 
 NCCL_FACE(ncclResult_t, ReduceConfig,
           (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
            int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
-  return checked(config,
-                 [&] { return pncclReduce(sendbuff, recvbuff, count, datatype, op, root, comm, stream); });
+  return withSettings(config, comm, true, [&] {
+    return pncclReduce(sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+  });
 }
 
 NCCL_FACE(ncclResult_t, BroadcastConfig,
           (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
-  return checked(config,
-                 [&] { return pncclBroadcast(sendbuff, recvbuff, count, datatype, root, comm, stream); });
+  return withSettings(config, comm, false, [&] {
+    return pncclBroadcast(sendbuff, recvbuff, count, datatype, root, comm, stream);
+  });
 }
 
 NCCL_FACE(ncclResult_t, AllReduceConfig,
           (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
-  return checked(config,
-                 [&] { return pncclAllReduce(sendbuff, recvbuff, count, datatype, op, comm, stream); });
+  return withSettings(config, comm, true,
+                      [&] { return pncclAllReduce(sendbuff, recvbuff, count, datatype, op, comm, stream); });
 }
 
 NCCL_FACE(ncclResult_t, ReduceScatterConfig,
           (const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op,
            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
-  return checked(
-      config, [&] { return pncclReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream); });
+  return withSettings(config, comm, true, [&] {
+    return pncclReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
+  });
 }
 
 NCCL_FACE(ncclResult_t, AllGatherConfig,
           (const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype, ncclComm_t comm,
            cudaStream_t stream, const ncclCollConfig_t* config)) {
-  return checked(config,
-                 [&] { return pncclAllGather(sendbuff, recvbuff, sendcount, datatype, comm, stream); });
+  return withSettings(config, comm, false,
+                      [&] { return pncclAllGather(sendbuff, recvbuff, sendcount, datatype, comm, stream); });
 }
 
 NCCL_FACE(ncclResult_t, AlltoAllConfig,
           (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
            cudaStream_t stream, const ncclCollConfig_t* config)) {
-  return checked(config, [&] { return pncclAlltoAll(sendbuff, recvbuff, count, datatype, comm, stream); });
+  return withSettings(config, comm, false,
+                      [&] { return pncclAlltoAll(sendbuff, recvbuff, count, datatype, comm, stream); });
 }
 
 NCCL_FACE(ncclResult_t, GatherConfig,
           (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
-  return checked(config,
-                 [&] { return pncclGather(sendbuff, recvbuff, count, datatype, root, comm, stream); });
+  return withSettings(config, comm, false,
+                      [&] { return pncclGather(sendbuff, recvbuff, count, datatype, root, comm, stream); });
 }
 
 NCCL_FACE(ncclResult_t, ScatterConfig,
           (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
-  return checked(config,
-                 [&] { return pncclScatter(sendbuff, recvbuff, count, datatype, root, comm, stream); });
+  return withSettings(config, comm, false,
+                      [&] { return pncclScatter(sendbuff, recvbuff, count, datatype, root, comm, stream); });
 }
 
 NCCL_FACE(ncclResult_t, Send,

@@ -1,5 +1,8 @@
 // Settings of one call through NCCL's interface.
+#include <list>
+
 #include "clients.h"
+#include "horing/horing.h"
 
 namespace {
 
@@ -43,6 +46,107 @@ TEST(NcclCallSettings, AreCheckedBeforeAllElse) {
   config.forceAlgSelection = 0;
   EXPECT_TRUE(refuses(ncclAllReduceConfig(&x, &x, 1, ncclFloat, ncclSum, nullptr, nullptr, &config),
                       ncclInvalidArgument, "comm is NULL"));
+}
+
+// A config with a list of options.
+class Options {
+ public:
+  Options() = default;
+  Options(const Options&) = delete;
+  Options& operator=(const Options&) = delete;
+  Options& add(int vendor, int id, int value) {
+    options_.push_back({config_.ext, {vendor, id}, {}});
+    options_.back().val.i = value;
+    config_.ext = &options_.back();
+    return *this;
+  }
+  Options& add(int id, int value) { return add(NCCL_VENDOR_HORING, id, value); }
+  Options& addText(int id, const char* text) {
+    add(id, 0);
+    config_.ext->val.s = text;
+    return *this;
+  }
+  ncclConfigExt_t& first() { return options_.front(); }
+  const ncclCollConfig_t* config() const { return &config_; }
+
+ private:
+  std::list<ncclConfigExt_t> options_;
+  ncclCollConfig_t config_ = NCCL_COLLCONFIG_INITIALIZER;
+};
+
+ncclResult_t reduceWith(const Options& options, ncclComm_t comm) {
+  float x = 1;
+  return ncclAllReduceConfig(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr, options.config());
+}
+
+TEST(NcclCallOptions, AreCheckedBeforeAllElse) {
+  Options unknown, twice, negative, two, named, circle, endless;
+  unknown.add(4, 1);
+  twice.add(NCCL_HORING_TIMEOUT_MS, 100).add(7, 7, 7).add(NCCL_HORING_TIMEOUT_MS, 100);
+  negative.add(NCCL_HORING_TIMEOUT_MS, -1);
+  two.add(NCCL_HORING_REPRODUCIBLE, 2);
+  named.addText(NCCL_HORING_ALGORITHM, "ho_ring");
+  circle.add(7, 1, 1).add(7, 2, 1);
+  circle.first().next = &circle.first();
+  for (int i = 0; i < 1025; ++i) endless.add(7, i, 1);
+  EXPECT_TRUE(refuses(reduceWith(unknown, nullptr), ncclInvalidArgument, "option 4 of vendor 0x686f72"));
+  EXPECT_TRUE(refuses(reduceWith(twice, nullptr), ncclInvalidArgument, "option 1 of vendor 0x686f72 twice"));
+  EXPECT_TRUE(refuses(reduceWith(negative, nullptr), ncclInvalidArgument, "NCCL_HORING_TIMEOUT_MS is -1"));
+  EXPECT_TRUE(refuses(reduceWith(two, nullptr), ncclInvalidArgument, "NCCL_HORING_REPRODUCIBLE is 2"));
+  EXPECT_TRUE(refuses(reduceWith(named, nullptr), ncclInvalidUsage, "NCCL_HORING_ALGORITHM is 'ho_ring'"));
+  for (const Options* const list : {&circle, &endless})
+    EXPECT_TRUE(refuses(reduceWith(*list, nullptr), ncclInvalidArgument, "more than 1024 options"));
+}
+
+TEST(NcclCallOptions, OfOtherVendorsAreSkipped) {
+  const std::vector<ncclComm_t> comms = meet(2);
+  Options options;
+  options.add(7, 4, -1).add(-1, NCCL_HORING_TIMEOUT_MS, -1).addText(NCCL_HORING_ALGORITHM, "");
+  options.add(NCCL_HORING_REPRODUCIBLE, 0);
+  for (int i = 0; i < 1020; ++i) options.add(7, 5, i);
+  onEveryRank(2, [&](int rank) { EXPECT_NCCL(reduceWith(options, comms[static_cast<size_t>(rank)])); });
+  destroyAll(comms);
+}
+
+TEST(NcclCallOptions, ADeadlineIsThatOfTheCommunicator) {
+  const Variable late("HORING_TIMEOUT_MS", "20000");
+  const std::vector<ncclComm_t> comms = meet(1);
+  const auto comm = reinterpret_cast<horingComm_t>(comms[0]);
+  Options other, same;
+  other.add(NCCL_HORING_TIMEOUT_MS, 15000);
+  same.add(NCCL_HORING_TIMEOUT_MS, 20000);
+  EXPECT_NCCL(reduceWith(same, comms[0]));
+  EXPECT_TRUE(refuses(reduceWith(other, comms[0]), ncclInvalidUsage, "horingCommSetTimeout"));
+  int ms = -1;
+  EXPECT_EQ(horingCommGetTimeout(comm, &ms), horingSuccess);
+  EXPECT_EQ(ms, 20000);
+  EXPECT_EQ(horingCommSetTimeout(comm, 15000), horingSuccess);
+  EXPECT_NCCL(reduceWith(other, comms[0]));
+  ASSERT_NCCL(ncclGroupStart());
+  EXPECT_TRUE(refuses(reduceWith(same, comms[0]), ncclInvalidUsage, "NCCL_HORING_TIMEOUT_MS"));
+  EXPECT_TRUE(refuses(ncclGroupEnd(), ncclInvalidUsage, "NCCL_HORING_TIMEOUT_MS"));
+  destroyAll(comms);
+}
+
+TEST(NcclCallOptions, OfReductionsWantAReproducibleCommunicator) {
+  Options reproducible;
+  reproducible.add(NCCL_HORING_REPRODUCIBLE, 1);
+  const std::vector<ncclComm_t> plain = meet(1);
+  EXPECT_TRUE(refuses(reduceWith(reproducible, plain[0]), ncclInvalidUsage, "HORING_REPRODUCIBLE=1"));
+  float x = 1;
+  const ncclCollConfig_t* const config = reproducible.config();
+  EXPECT_TRUE(refuses(ncclReduceConfig(&x, &x, 1, ncclFloat, ncclSum, 0, plain[0], nullptr, config),
+                      ncclInvalidUsage, "HORING_REPRODUCIBLE=1"));
+  EXPECT_TRUE(refuses(ncclReduceScatterConfig(&x, &x, 1, ncclFloat, ncclSum, plain[0], nullptr, config),
+                      ncclInvalidUsage, "HORING_REPRODUCIBLE=1"));
+  // What only moves data is so in any case.
+  EXPECT_NCCL(ncclBroadcastConfig(&x, &x, 1, ncclFloat, 0, plain[0], nullptr, config));
+  EXPECT_NCCL(ncclAllGatherConfig(&x, &x, 1, ncclFloat, plain[0], nullptr, config));
+  destroyAll(plain);
+  const Variable set("HORING_REPRODUCIBLE", "1");
+  const std::vector<ncclComm_t> comms = meet(1);
+  EXPECT_NCCL(reduceWith(reproducible, comms[0]));
+  destroyAll(comms);
 }
 
 }  // namespace
