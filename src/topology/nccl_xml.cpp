@@ -65,6 +65,7 @@ class NcclReader {
 
   void lookBelow();
   Status readElement(size_t index);
+  bool isOfAnotherHost(const XmlElement& cpu);
   Status readCpu(size_t index);
   Status readPci(size_t index);
   std::string bridgeName(const std::string& bus);
@@ -74,6 +75,7 @@ class NcclReader {
   Status readLink(size_t index);
   void resolveLinks();
   void remarkOnNumbers();
+  void remarkOnHosts();
   int32_t packageOf(const XmlElement& cpu, const std::string& name);
 
   const std::vector<XmlElement>& elements_;
@@ -85,6 +87,7 @@ class NcclReader {
   std::map<std::string, size_t> nets_;    // by name: the element that was read first
   std::vector<std::string> gpu_numbers_;  // `dev`, in the order of the file
   std::map<std::string, int32_t> packages_;
+  std::vector<std::string> hosts_;         // host_hash, in the order of the file; the first is read
   std::map<int32_t, double> link_gbytes_;  // of one NVLink of a GPU
   std::vector<PendingLink> pending_;
 };
@@ -144,8 +147,17 @@ int32_t NcclReader::packageOf(const XmlElement& cpu, const std::string& name) {
   return found->second;
 }
 
+// What NCCL dumps on machines that share NVLink holds the <cpu> of every host, with the same NUMA nodes and PCI addresses.
+bool NcclReader::isOfAnotherHost(const XmlElement& cpu) {
+  const std::string* hash = cpu.attribute("host_hash");
+  const std::string host = hash ? *hash : "";
+  if (std::find(hosts_.begin(), hosts_.end(), host) == hosts_.end()) hosts_.push_back(host);
+  return host != hosts_[0];
+}
+
 Status NcclReader::readCpu(size_t index) {
   const XmlElement& cpu = elements_[index];
+  if (isOfAnotherHost(cpu)) return {};
   const std::string* id = cpu.attribute("numaid");
   char* end = nullptr;
   errno = 0;
@@ -316,12 +328,21 @@ void NcclReader::remarkOnNumbers() {
                    gpu_numbers_.size() - 1, printable(list, 200).c_str()));
 }
 
+void NcclReader::remarkOnHosts() {
+  if (hosts_.size() < 2) return;
+  builder_.remark(
+      formatString("the file describes %zu hosts: the machine is the first, with host_hash=\"%s\"; the "
+                   "others are left out",
+                   hosts_.size(), printable(hosts_[0], 40).c_str()));
+}
+
 Result<MachineGraph> NcclReader::read() {
   node_of_.assign(elements_.size(), -1);
   node_of_[0] = 0;
   lookBelow();
   for (size_t index = 1; index < elements_.size(); ++index) HORING_TRY(readElement(index));
   resolveLinks();
+  remarkOnHosts();
   remarkOnNumbers();
   return std::move(builder_).build();
 }

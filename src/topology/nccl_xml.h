@@ -10,7 +10,8 @@
 
 namespace horing {
 
-// `elements`: from parseXml(). Unknown elements are skipped; format errors name the line.
+// `elements`: from parseXml(). Unknown elements are skipped; format errors name the line. Of several hosts (host_hash: a dump of machines that
+// share NVLink), the first is the machine, which a remark says.
 Result<MachineGraph> graphFromNcclXml(const std::vector<XmlElement>& elements);
 
 // Writes the same format, with the additional attributes `package` (of a cpu) and `gbytes` (of a link), which NCCL skips. Reading it back

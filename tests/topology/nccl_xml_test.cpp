@@ -124,6 +124,27 @@ TEST(NcclXml, AddsUpLinksAndJoinsSwitches) {
   EXPECT_EQ(graph.path(gpus[0], gpus[1]).gbytes_per_s, 100);
 }
 
+// As NCCL dumps the machines of an NVLink domain.
+TEST(NcclXml, TakesTheFirstOfSeveralHosts) {
+  const auto host = [](const std::string& hash, const std::string& nic) {
+    return "<cpu host_hash=\"" + hash +
+           "\" numaid=\"0\"><pci busid=\"0008:01:00.0\"><gpu dev=\"0\" sm=\"100\"><nvlink "
+           "target=\"fffffff:ff:ff.0\" count=\"18\" tclass=\"0x068000\"/></gpu></pci>"
+           "<pci busid=\"0000:03:00.0\"><nic><net name=\"" +
+           nic + "\" speed=\"400000\"/></nic></pci></cpu>";
+  };
+  const MachineGraph graph = read("<system>" + host("0xa1", "mlx5_0") + host("0xb2", "mlx5_9") + "</system>");
+  EXPECT_EQ(graph.ofKind(NodeKind::kGpu).size(), 1u);
+  EXPECT_TRUE(graph.find(NodeKind::kNic, "mlx5_0"));
+  EXPECT_FALSE(graph.find(NodeKind::kNic, "mlx5_9"));
+  ASSERT_EQ(graph.remarks().size(), 1u);
+  EXPECT_NE(graph.remarks()[0].find("2 hosts: the machine is the first, with host_hash=\"0xa1\""),
+            std::string::npos)
+      << graph.remarks()[0];
+  EXPECT_NE(refusal("<system>" + host("0xa1", "a") + host("0xa1", "b") + "</system>").find("another GPU"),
+            std::string::npos);
+}
+
 TEST(NcclXml, SkipsWhatIsNew) {
   const MachineGraph graph =
       read(system("<future><pci/></future><pci busid=\"0000:02:00.0\"><gpu dev=\"0\"><c2c "
