@@ -41,7 +41,8 @@ Status checkNode(const std::vector<GraphNode>& nodes, size_t index, std::span<co
     return wrong("has an unusable description");
   if (node.bus.size() > kMaxNodeNameBytes || !isPrintable(node.bus))
     return wrong("has an unusable PCI address");
-  if (!isBandwidth(node.gbytes_per_s) || !isBandwidth(node.port_gbytes_per_s))
+  if (!isBandwidth(node.gbytes_per_s) || !isBandwidth(node.port_gbytes_per_s) ||
+      !isBandwidth(node.host_gbytes_per_s))
     return wrong("has a bandwidth that cannot be");
   if (index == 0)
     return node.kind == NodeKind::kMachine && node.parent == -1 ? Status() : wrong("is not a machine");
@@ -166,17 +167,31 @@ double MachineGraph::directGBytesPerS(int32_t from, int32_t to) const {
   return best;
 }
 
-GraphPath MachineGraph::treePath(int32_t from, int32_t to) const {
-  GraphPath path;
-  const auto up = [&](int32_t& end) {
-    const double width = node(end).gbytes_per_s;
+int32_t MachineGraph::commonHolder(int32_t a, int32_t b) const {
+  // A parent has the lower index, so the higher of two ends is never the common ancestor.
+  while (a != b) (a > b ? a : b) = node(a > b ? a : b).parent;
+  return a;
+}
+
+void MachineGraph::climb(int32_t from, int32_t top, GraphPath& path) const {
+  const auto pass = [&](double width) {
     if (width > 0 && (path.gbytes_per_s == 0 || width < path.gbytes_per_s)) path.gbytes_per_s = width;
-    end = node(end).parent;
     ++path.hops;
   };
-  // A parent has the lower index, so the higher of two ends is never the common ancestor.
-  while (from != to) from > to ? up(from) : up(to);
-  switch (node(from).kind) {
+  if (node(from).host_gbytes_per_s > 0 && node(top).kind != NodeKind::kBridge) {
+    pass(node(from).host_gbytes_per_s);
+    do from = node(from).parent;
+    while (node(from).kind == NodeKind::kBridge);
+  }
+  for (; from != top; from = node(from).parent) pass(node(from).gbytes_per_s);
+}
+
+GraphPath MachineGraph::treePath(int32_t from, int32_t to) const {
+  GraphPath path;
+  const int32_t top = commonHolder(from, to);
+  climb(from, top, path);
+  climb(to, top, path);
+  switch (node(top).kind) {
     case NodeKind::kBridge:
       path.kind = PathKind::kBridge;
       break;

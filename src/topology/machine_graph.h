@@ -28,6 +28,7 @@ struct GraphNode {
   std::string bus;               // PCI address, "0000:3b:00.0"; empty: not on PCI
   std::vector<int32_t> cpus;     // of a NUMA node, ascending; empty: unknown
   std::string detail;            // for display: a model, other names of a NIC
+  double host_gbytes_per_s = 0;  // of a GPU's own link to its processor (NVLink-C2C), beside PCIe; 0: none
   bool operator==(const GraphNode&) const = default;
 };
 
@@ -83,7 +84,8 @@ class MachineGraph {
   int32_t treePosition(int32_t index) const { return tree_position_[static_cast<size_t>(index)]; }
   // Nearest ancestor, or itself, of one kind; -1: none.
   int32_t within(int32_t index, NodeKind kind) const;
-  // The direct link, if there is one that is not slower than the path through the tree; otherwise the path.
+  // The direct link, if there is one that is not slower than the path through the tree; otherwise the path. A GPU with a link to its
+  // processor takes that, except to what shares a PCIe switch with it.
   GraphPath path(int32_t from, int32_t to) const;
 
   // Ignores remarks.
@@ -93,6 +95,8 @@ class MachineGraph {
 
  private:
   void walkTree();
+  int32_t commonHolder(int32_t a, int32_t b) const;
+  void climb(int32_t from, int32_t top, GraphPath& path) const;
   GraphPath treePath(int32_t from, int32_t to) const;
   double linkGBytesPerS(int32_t from, int32_t to) const;
   double directGBytesPerS(int32_t from, int32_t to) const;

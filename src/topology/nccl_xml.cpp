@@ -73,6 +73,7 @@ class NcclReader {
   Status readNet(size_t index);
   bool joinsKnownNic(size_t index, const std::string& name, double port_gbytes_per_s);
   Status readLink(size_t index);
+  Status readHostLink(size_t index);
   void resolveLinks();
   void remarkOnNumbers();
   void remarkOnHosts();
@@ -275,6 +276,23 @@ Status NcclReader::readLink(size_t index) {
   return {};
 }
 
+// A link to the processor: MB/s of one, one way, and their count. A GPU beside it has a PCIe link for control only (one lane on GB200).
+Status NcclReader::readHostLink(size_t index) {
+  const XmlElement& c2c = elements_[index];
+  HORING_ASSIGN(const double count, number(c2c, "count", 1, kMaxLinkCount));
+  HORING_ASSIGN(const double mbytes, number(c2c, "bw", 0, kMaxGBytesPerS * 1000));
+  HORING_ASSIGN(const double gbytes, number(c2c, "gbytes", count * mbytes / 1000, kMaxGBytesPerS));
+  GraphNode& gpu = builder_.node(node_of_[static_cast<size_t>(c2c.parent)]);
+  if (gbytes > gpu.gbytes_per_s)
+    gpu.host_gbytes_per_s = gbytes;
+  else
+    builder_.remark(
+        formatString("line %d: <c2c> of GPU %s is left out: count and bw (MB/s) make %g GB/s, its "
+                     "PCIe link %g",
+                     c2c.line, gpu.bus.c_str(), gbytes, gpu.gbytes_per_s));
+  return {};
+}
+
 Status NcclReader::readElement(size_t index) {
   const XmlElement& element = elements_[index];
   const XmlElement& parent = elements_[static_cast<size_t>(element.parent)];
@@ -294,6 +312,7 @@ Status NcclReader::readElement(size_t index) {
   if (element.name == "net") return in({"nic"}) ? readNet(index) : wrong(element, "must stand in <nic>");
   if (element.name == "nvlink" || element.name == "xgmi")
     return in({"gpu"}) ? readLink(index) : wrong(element, "must stand in <gpu>");
+  if (element.name == "c2c") return in({"gpu"}) ? readHostLink(index) : wrong(element, "must stand in <gpu>");
   return {};
 }
 

@@ -115,6 +115,8 @@ class NcclWriter {
                                    fabric ? kFabricBus : other.bus.c_str(), fabric ? "0x068000" : "0x030200",
                                    link.gbytes_per_s));
     }
+    if (const double gbytes = graph_.node(gpu).host_gbytes_per_s; gbytes > 0)
+      line(depth + 1, formatString("<c2c bw=\"%.0f\" count=\"1\" gbytes=\"%.17g\"/>", gbytes * 1000, gbytes));
     line(depth, "</gpu>");
   }
 

@@ -60,8 +60,10 @@ void bound(const MachineGraph& graph, int32_t member, const std::map<int32_t, in
   }
   if (rail.gbytes_per_s > 0) rail.bound = narrow_way ? Rail::Bound::kWay : Rail::Bound::kAdapters;
   const GraphNode& node = graph.node(member);
-  if (node.kind != NodeKind::kGpu || node.gbytes_per_s == 0 || node.gbytes_per_s >= rail.gbytes_per_s) return;
-  rail.gbytes_per_s = node.gbytes_per_s;
+  const bool by_host_link = node.host_gbytes_per_s > 0 && rail.path != PathKind::kBridge;
+  const double own = by_host_link ? node.host_gbytes_per_s : node.gbytes_per_s;
+  if (node.kind != NodeKind::kGpu || own == 0 || own >= rail.gbytes_per_s) return;
+  rail.gbytes_per_s = own;
   rail.bound = Rail::Bound::kMember;
 }
 

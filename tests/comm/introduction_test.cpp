@@ -125,9 +125,9 @@ TEST(Introduction, TellsOfEverySettingThatRanksMustShare) {
 
 // As for control messages: a change of these bytes raises the version of the protocol.
 TEST(Introduction, IsTheSameBytesInEveryLibraryOfThisProtocol) {
-  EXPECT_EQ(kProtocolVersion, 19u);
+  EXPECT_EQ(kProtocolVersion, 20u);
   EXPECT_EQ(hexText(Key::derive(encodeFields(someIntroduction()), "introduction").bytes),
-            "bbf18119f4a1d8a62f388abf3030a37a756d940b96bf90043c29723b7e5a7f1a");
+            "0d02367a105b755a4cfb83acf67d01fa580160d6b120b344e88e2bb82c83b1da");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "topology/nccl_xml.h"
 
 #include "graphs.h"
+#include "topology/rails.h"
 
 namespace horing::test {
 namespace {
@@ -145,9 +146,52 @@ TEST(NcclXml, TakesTheFirstOfSeveralHosts) {
             std::string::npos);
 }
 
+// A GPU of a Grace machine: one PCIe lane for control, 5 links of 44.7 GB/s to the processor.
+TEST(NcclXml, TakesTheLinkToTheProcessor) {
+  const MachineGraph graph = read(
+      system("<pci busid=\"0008:01:00.0\" link_speed=\"32.0 GT/s PCIe\" link_width=\"1\"><gpu sm=\"100\">"
+             "<c2c bw=\"44712\" count=\"5\"/></gpu></pci>"
+             "<pci busid=\"0000:03:00.0\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><nic>"
+             "<net name=\"mlx5_0\" speed=\"400000\"/></nic></pci>"));
+  const int32_t gpu = graph.ofKind(NodeKind::kGpu)[0];
+  EXPECT_DOUBLE_EQ(graph.node(gpu).host_gbytes_per_s, 223.56);
+  EXPECT_TRUE(graph.remarks().empty());
+  const Rail rail = assignRails(graph, std::vector{gpu})[0];
+  EXPECT_EQ(rail.gbytes_per_s, 50) << "the adapter's line, not the PCIe lane of 4 GB/s";
+  EXPECT_EQ(rail.bound, Rail::Bound::kAdapters);
+  EXPECT_EQ(read(toNcclXml(graph)), graph);
+}
+
+// With an adapter below the same switch, PCIe is the way to it; to another, the processor is.
+TEST(NcclXml, GoesByTheSwitchThatAGpuShares) {
+  const auto nic = [](const char* bus, const char* name) {
+    return std::string("<pci busid=\"") + bus + "\" link_speed=\"64.0 GT/s PCIe\" link_width=\"16\"><nic>" +
+           "<net name=\"" + name + "\" speed=\"800000\"/></nic></pci>";
+  };
+  const MachineGraph graph = read(
+      system("<pci busid=\"0009:01:00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">"
+             "<pci busid=\"0009:06:00.0\" link_speed=\"64.0 GT/s PCIe\" link_width=\"16\"><gpu sm=\"103\">"
+             "<c2c bw=\"44712\" count=\"5\"/></gpu></pci>" +
+             nic("0009:03:00.0", "near") + "</pci>" + nic("0000:03:00.0", "far")));
+  const int32_t gpu = graph.ofKind(NodeKind::kGpu)[0];
+  const GraphPath near = graph.path(gpu, *graph.find(NodeKind::kNic, "near"));
+  EXPECT_EQ(near.kind, PathKind::kBridge);
+  EXPECT_NEAR(near.gbytes_per_s, 121, 0.1);
+  EXPECT_NEAR(graph.path(gpu, *graph.find(NodeKind::kNic, "far")).gbytes_per_s, 121, 0.1);
+  EXPECT_DOUBLE_EQ(graph.path(gpu, graph.ofKind(NodeKind::kNuma)[0]).gbytes_per_s, 223.56);
+}
+
+TEST(NcclXml, SaysWhichLinkToTheProcessorItLeavesOut) {
+  const MachineGraph graph =
+      read(system("<pci busid=\"0000:02:00.0\"><gpu dev=\"0\">\n<c2c count=\"4\"/></gpu></pci>"));
+  EXPECT_EQ(graph.node(graph.ofKind(NodeKind::kGpu)[0]).host_gbytes_per_s, 0);
+  ASSERT_EQ(graph.remarks().size(), 1u);
+  EXPECT_NE(graph.remarks()[0].find("line 2: <c2c> of GPU 0000:02:00.0 is left out"), std::string::npos);
+}
+
 TEST(NcclXml, SkipsWhatIsNew) {
   const MachineGraph graph =
-      read(system("<future><pci/></future><pci busid=\"0000:02:00.0\"><gpu dev=\"0\"><c2c "
+      read(system("<future><pci/></future><pci busid=\"0000:02:00.0\"><gpu dev=\"0\"><coming "
                   "count=\"4\"/></gpu></pci><pcilink target=\"x\"/>"));
   EXPECT_EQ(graph.ofKind(NodeKind::kGpu).size(), 1u);
 }
@@ -178,6 +222,9 @@ TEST(NcclXml, RefusesWhatCannotBeAndSaysWhere) {
       "line 2: nic 'n' is there twice");
   expect("<pci busid=\"0000:02:00.0\"><gpu><nvlink target=\"0000:03:00.0\" count=\"-2\"/></gpu></pci>",
          "count");
+  expect("<pci busid=\"0000:02:00.0\"><gpu>\n<c2c bw=\"-5\" count=\"2\"/></gpu></pci>",
+         "line 2: <c2c> has bw");
+  expect("<c2c bw=\"5\" count=\"2\"/>", "must stand in <gpu>");
   EXPECT_NE(refusal("<system><cpu/></system>").find("numaid"), std::string::npos);
   EXPECT_NE(refusal("<system><cpu numaid=\"x\"/></system>").find("numaid"), std::string::npos);
   EXPECT_NE(refusal("<system><cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>")

@@ -130,7 +130,9 @@ class Picture {
     svg_.text(middle, at.y + 15, "name", cut(plan_.nodeName(index), room * 0.9), Anchor::kMiddle);
     const std::string where = node.bus == node.name && !gpu ? "" : node.bus;
     svg_.text(middle, at.y + 28, "small", cut(where, room), Anchor::kMiddle);
-    const double speed = gpu || node.port_gbytes_per_s == 0 ? node.gbytes_per_s : node.port_gbytes_per_s;
+    const double speed = node.host_gbytes_per_s > 0           ? node.host_gbytes_per_s
+                         : gpu || node.port_gbytes_per_s == 0 ? node.gbytes_per_s
+                                                              : node.port_gbytes_per_s;
     svg_.text(middle, at.y + 41, "small", speed > 0 ? bandwidthText(speed) : "", Anchor::kMiddle);
     svg_.text(middle, at.y + 54, "small", cut(gpu ? railOf(index) : railsText(rails_of_nic_[index]), room),
               Anchor::kMiddle);

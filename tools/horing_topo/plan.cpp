@@ -119,7 +119,7 @@ std::string boundText(const Rail& rail) {
     case Rail::Bound::kWay:
       return "bound by the way to the adapters";
     case Rail::Bound::kMember:
-      return "bound by the GPU's own PCIe link";
+      return "bound by the GPU's own link";
     case Rail::Bound::kUnknown:
       break;
   }

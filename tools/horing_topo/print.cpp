@@ -19,6 +19,7 @@ std::string nodeLine(const MachinePlan& plan, int32_t index, int depth) {
       node.kind == NodeKind::kGpu || node.kind == NodeKind::kNic || node.kind == NodeKind::kBridge;
   std::string facts;
   if (device && (node.gbytes_per_s > 0 || !node.bus.empty())) facts = bandwidthText(node.gbytes_per_s);
+  if (node.host_gbytes_per_s > 0) facts += ", to the processor " + bandwidthText(node.host_gbytes_per_s);
   if (node.port_gbytes_per_s > 0)
     facts += (facts.empty() ? "line " : ", line ") + bandwidthText(node.port_gbytes_per_s);
   if (!node.detail.empty()) facts += (facts.empty() ? "" : "  ") + node.detail;
@@ -76,6 +77,7 @@ std::string planAsJson(const MachinePlan& plan) {
                      {"bus", node.bus},
                      {"gbytes_per_s", node.gbytes_per_s},
                      {"port_gbytes_per_s", node.port_gbytes_per_s},
+                     {"host_gbytes_per_s", node.host_gbytes_per_s},
                      {"detail", node.detail}});
   Json links = Json::array();
   for (const GraphLink& link : plan.graph.links())

@@ -26,13 +26,15 @@ void describeBandwidth(auto& wire, auto& gbytes_per_s) {
 }
 
 void fields(auto& wire, Is<GraphNode> auto& node) {
-  auto& [kind, parent, name, gbytes_per_s, port_gbytes_per_s, bus, left_out_cpus, left_out_detail] = node;
+  auto& [kind, parent, name, gbytes_per_s, port_gbytes_per_s, bus, left_out_cpus, left_out_detail,
+         host_gbytes_per_s] = node;
   wire.numbers(kind, parent);
   wire.require(static_cast<int>(kind) < kNodeKinds);
   wire.text(name, kMaxNodeNameBytes);
   describeBandwidth(wire, gbytes_per_s);
   describeBandwidth(wire, port_gbytes_per_s);
   wire.text(bus, kMaxNodeNameBytes);
+  describeBandwidth(wire, host_gbytes_per_s);
 }
 
 void fields(auto& wire, Is<FragmentLink> auto& link) {
