@@ -70,6 +70,7 @@ class NcclReader {
   Status readPci(size_t index);
   std::string bridgeName(const std::string& bus);
   Status readGpu(size_t index);
+  Result<bool> repeatsKnownGpu(size_t index, int32_t node);
   Status readNet(size_t index);
   bool joinsKnownNic(size_t index, const std::string& name, double port_gbytes_per_s);
   Status readLink(size_t index);
@@ -84,6 +85,7 @@ class NcclReader {
   std::vector<Inside> inside_;
   std::vector<int32_t> node_of_;  // by element; -1: skipped with its subtree
   std::map<std::string, int32_t> gpu_of_bus_;
+  std::map<int32_t, size_t> gpu_elements_;  // by node: the <gpu> that was read first
   std::map<std::string, int> bridges_of_bus_;
   std::map<std::string, size_t> nets_;    // by name: the element that was read first
   std::vector<std::string> gpu_numbers_;  // `dev`, in the order of the file
@@ -210,11 +212,31 @@ Status NcclReader::readPci(size_t index) {
   return {};
 }
 
+// Ranks that share a GPU, and parts of one (mlopart), have a <gpu> each, all with the device's links: horing counts the device once.
+Result<bool> NcclReader::repeatsKnownGpu(size_t index, int32_t node) {
+  const auto [known, is_new] = gpu_elements_.try_emplace(node, index);
+  if (is_new) return false;
+  const XmlElement &gpu = elements_[index], &first = elements_[known->second];
+  const auto number = [](const XmlElement& element) {
+    const std::string* dev = element.attribute("dev");
+    return dev ? *dev : "";
+  };
+  if (number(gpu) != number(first))
+    return wrong(gpu, formatString("has dev=\"%s\": the GPU of this <pci>, line %d, has \"%s\"",
+                                   printable(number(gpu), 8).c_str(), first.line,
+                                   printable(number(first), 8).c_str()));
+  builder_.remark(formatString("line %d: <gpu> repeats the one of line %d, of %s: they are one GPU", gpu.line,
+                               first.line, builder_.node(node).bus.c_str()));
+  return true;
+}
+
 Status NcclReader::readGpu(size_t index) {
   const XmlElement& gpu = elements_[index];
   const int32_t node = node_of_[static_cast<size_t>(gpu.parent)];
-  node_of_[index] = node;
   if (builder_.node(node).kind != NodeKind::kGpu) return wrong(gpu, "must stand in a <pci>");
+  HORING_ASSIGN(const bool is_known, repeatsKnownGpu(index, node));
+  if (is_known) return {};
+  node_of_[index] = node;
   HORING_ASSIGN(const double sm, number(gpu, "sm", 0, 1e6));
   const std::string* amd = gpu.attribute("gcn");
   if (const std::string* number = gpu.attribute("dev")) gpu_numbers_.push_back(*number);

@@ -189,6 +189,19 @@ TEST(NcclXml, SaysWhichLinkToTheProcessorItLeavesOut) {
   EXPECT_NE(graph.remarks()[0].find("line 2: <c2c> of GPU 0000:02:00.0 is left out"), std::string::npos);
 }
 
+// Ranks that share a GPU, or its parts: each <gpu> has all links.
+TEST(NcclXml, TakesADeviceOnceThoughItsPartsAreListed) {
+  const std::string part =
+      "\n<gpu dev=\"0\" sm=\"107\"><nvlink target=\"fffffff:ff:ff.0\" count=\"36\" "
+      "tclass=\"0x068000\"/></gpu>";
+  const MachineGraph graph = read(system("<pci busid=\"0002:81:00.0\">" + part + part + "</pci>"));
+  ASSERT_EQ(graph.ofKind(NodeKind::kGpu).size(), 1u);
+  ASSERT_EQ(graph.links().size(), 1u);
+  EXPECT_EQ(graph.links()[0].gbytes_per_s, 36 * 50);
+  ASSERT_EQ(graph.remarks().size(), 1u);
+  EXPECT_NE(graph.remarks()[0].find("line 3: <gpu> repeats the one of line 2"), std::string::npos);
+}
+
 TEST(NcclXml, SkipsWhatIsNew) {
   const MachineGraph graph =
       read(system("<future><pci/></future><pci busid=\"0000:02:00.0\"><gpu dev=\"0\"><coming "
@@ -214,6 +227,8 @@ TEST(NcclXml, RefusesWhatCannotBeAndSaysWhere) {
   expect("<gpu/>", "must stand in <pci>");
   expect("<cpu numaid=\"1\"/>", "must stand in <system>");
   expect(gpu + gpu, "another GPU");
+  expect("<pci busid=\"0000:02:00.0\"><gpu dev=\"0\"/>\n<gpu dev=\"1\"/></pci>",
+         "line 2: <gpu> has dev=\"1\": the GPU of this <pci>, line 1, has \"0\"");
   expect("<pci busid=\"0000:02:00.0\"><gpu/><pci busid=\"0000:03:00.0\"/></pci>", "at once");
   expect(
       "<pci busid=\"0000:02:00.0\"><nic><net name=\"n\"/></nic></pci>\n<pci "
