@@ -13,7 +13,7 @@ namespace horing {
 // The distance of each NIC from this node of the graph, by name: smaller is nearer, and transports use all of the nearest NICs at once.
 // From a GPU, the distance is the number of bridges between, for NICs that it reaches without the host. A NIC with less than half the speed
 // of the fastest (a maintenance port) is further than all others. From the machine (an unbound rank) all other NICs are equally near.
-// Without NICs of unknown place (a bond, a bridge), unless the rank's place is unknown, too.
+// Without NICs of unknown place (a bond, a bridge), unless the place of the rank, or of all NICs, is unknown.
 std::map<std::string, int> nicDistances(const MachineGraph& graph, int32_t home);
 
 struct Rail {

@@ -123,6 +123,18 @@ TEST(Rails, UseNicsOfUnknownPlaceWhereThereAreNoOthers) {
   }
 }
 
+// A virtual machine that tells no NUMA nodes.
+TEST(Rails, OfNicsThatHaveNoPlaceAreFastOnes) {
+  GraphBuilder builder;
+  builder.add({NodeKind::kGpu, 0, "g0", 63});
+  builder.add({NodeKind::kNic, 0, "n0", 0, 50});
+  builder.add({NodeKind::kNic, 0, "n1", 0, 50});
+  builder.add({NodeKind::kNic, 0, "eth0", 0, 1.25});
+  const Rail rail = railsOf(built(builder))[0];
+  EXPECT_EQ(rail.nics.size(), 2u) << "not the one of 1.25 GB/s";
+  EXPECT_EQ(rail.next.size(), 1u);
+}
+
 // A rank that may run anywhere: all NICs but slow ones, wherever they are.
 TEST(Rails, OfTheMachineAreAllFastNics) {
   const MachineGraph graph = machineWith(1, {25, 1}, {25});
