@@ -61,7 +61,7 @@ class NcclReader {
   // Absent, empty, and the kernel's "Unknown ..." give `fallback`.
   Result<double> number(const XmlElement& element, const char* name, double fallback, double most) const;
   Result<std::string> busId(const XmlElement& element, const char* name) const;
-  Result<double> pciGBytesPerS(const XmlElement& element) const;
+  Result<double> pciGBytesPerS(const XmlElement& element);
 
   void lookBelow();
   Status readElement(size_t index);
@@ -78,6 +78,7 @@ class NcclReader {
   void resolveLinks();
   void remarkOnNumbers();
   void remarkOnHosts();
+  void remarkOnWidths();
   int32_t packageOf(const XmlElement& cpu, const std::string& name);
 
   const std::vector<XmlElement>& elements_;
@@ -93,6 +94,7 @@ class NcclReader {
   std::vector<std::string> hosts_;         // host_hash, in the order of the file; the first is read
   std::map<int32_t, double> link_gbytes_;  // of one NVLink of a GPU
   std::vector<PendingLink> pending_;
+  int assumed_widths_ = 0, assumed_width_line_ = 0;
 };
 
 Result<double> NcclReader::number(const XmlElement& element, const char* name, double fallback,
@@ -120,12 +122,13 @@ Result<std::string> NcclReader::busId(const XmlElement& element, const char* nam
   return lower;
 }
 
-Result<double> NcclReader::pciGBytesPerS(const XmlElement& element) const {
+Result<double> NcclReader::pciGBytesPerS(const XmlElement& element) {
   HORING_ASSIGN(const double stated, number(element, "gbytes", -1, kMaxGBytesPerS));
   HORING_ASSIGN(const double speed, number(element, "link_speed", 0, kMaxGigaTransfers));
   HORING_ASSIGN(const double width, number(element, "link_width", 0, kMaxLinkCount));
   if (stated >= 0) return stated;
   // Virtual machines report a width of 0: 16 is the usual one.
+  if (width == 0 && speed > 0 && ++assumed_widths_ == 1) assumed_width_line_ = element.line;
   return pcieGBytesPerS(speed, width == 0 ? 16 : static_cast<int>(width));
 }
 
@@ -377,6 +380,12 @@ void NcclReader::remarkOnHosts() {
                    hosts_.size(), printable(hosts_[0], 40).c_str()));
 }
 
+void NcclReader::remarkOnWidths() {
+  if (assumed_widths_ > 0)
+    builder_.remark(formatString("line %d: no link_width, or 0, of %d PCI device%s: 16 lanes are assumed",
+                                 assumed_width_line_, assumed_widths_, assumed_widths_ == 1 ? "" : "s"));
+}
+
 Result<MachineGraph> NcclReader::read() {
   node_of_.assign(elements_.size(), -1);
   node_of_[0] = 0;
@@ -384,6 +393,7 @@ Result<MachineGraph> NcclReader::read() {
   for (size_t index = 1; index < elements_.size(); ++index) HORING_TRY(readElement(index));
   resolveLinks();
   remarkOnHosts();
+  remarkOnWidths();
   remarkOnNumbers();
   return std::move(builder_).build();
 }

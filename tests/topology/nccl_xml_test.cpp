@@ -202,6 +202,16 @@ TEST(NcclXml, TakesADeviceOnceThoughItsPartsAreListed) {
   EXPECT_NE(graph.remarks()[0].find("line 3: <gpu> repeats the one of line 2"), std::string::npos);
 }
 
+TEST(NcclXml, SaysWhereItAssumesSixteenLanes) {
+  const std::string gpu = "<pci busid=\"0000:02:00.0\" link_speed=\"32.0 GT/s PCIe\" link_width=\"";
+  const std::string none = "\n<pci busid=\"0000:03:00.0\" link_speed=\"32.0 GT/s PCIe\"><gpu/></pci>";
+  const MachineGraph graph = read(system("\n" + gpu + "0\"><gpu/></pci>" + none));
+  EXPECT_NEAR(graph.node(graph.ofKind(NodeKind::kGpu)[0]).gbytes_per_s, 63, 0.1);
+  ASSERT_EQ(graph.remarks().size(), 1u);
+  EXPECT_EQ(graph.remarks()[0], "line 2: no link_width, or 0, of 2 PCI devices: 16 lanes are assumed");
+  EXPECT_TRUE(read(system(gpu + "8\"><gpu/></pci>")).remarks().empty());
+}
+
 TEST(NcclXml, SkipsWhatIsNew) {
   const MachineGraph graph =
       read(system("<future><pci/></future><pci busid=\"0000:02:00.0\"><gpu dev=\"0\"><coming "

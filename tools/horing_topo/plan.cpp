@@ -98,6 +98,12 @@ std::string whyNoWider(const MachinePlan& plan) {
   }
 }
 
+// Descriptions do not give the rates between NUMA nodes and between packages.
+bool isAssumed(const Ring& ring) {
+  return ring.worst >= PathKind::kPackage &&
+         (ring.gbytes_per_s == kAssumedNumaGBytesPerS || ring.gbytes_per_s == kAssumedPackageGBytesPerS);
+}
+
 std::string hopsText(double gbytes_per_s, int32_t host_hops) {
   return bandwidthText(gbytes_per_s) +
          formatString(", %d hop%s through the host", host_hops, host_hops == 1 ? "" : "s");
@@ -132,6 +138,7 @@ std::vector<std::string> ringReasons(const MachinePlan& plan) {
   const Ring& ring = plan.ring;
   if (ring.order.size() < 2) return {};
   std::vector<std::string> lines = {"narrowest hop " + bandwidthText(ring.gbytes_per_s) +
+                                    (isAssumed(ring) ? " (assumed)" : "") +
                                     "; farthest: " + pathKindName(ring.worst)};
   if (ring.gbytes_per_s > 0) {
     const auto members = static_cast<double>(ring.order.size());
