@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "../sanitizer.h"
 #include "build_all.h"
@@ -117,6 +118,61 @@ TEST(LaneDiagram, NamesLanesByWhatTheyDo) {
   for (const char* name : {"lane 0, reduce in the group", "lane 1, reduce between groups",
                            "lane 2, gather between groups", "lane 3, gather in the group"})
     EXPECT_NE(picture.value().find(name), std::string::npos) << name;
+}
+
+// The value of an attribute behind `at`.
+double valueAt(const std::string& picture, size_t at, const std::string& name) {
+  return std::stod(picture.substr(picture.find(" " + name + "=\"", at) + name.size() + 3));
+}
+
+struct Box {
+  double left, top, right, bottom;
+};
+
+std::vector<Box> boxesOf(const std::string& picture) {
+  std::vector<Box> boxes;
+  for (size_t at = picture.find("<rect"); at != std::string::npos; at = picture.find("<rect", at + 1)) {
+    if (picture.substr(at, picture.find('>', at) - at).find("class=\"step") == std::string::npos) continue;
+    const double left = valueAt(picture, at, "x"), top = valueAt(picture, at, "y");
+    boxes.push_back({left, top, left + valueAt(picture, at, "width"), top + valueAt(picture, at, "height")});
+  }
+  return boxes;
+}
+
+// Straight lines past other steps run between the rows.
+TEST(LaneDiagram, DrawsNoLineBehindABox) {
+  const auto all = buildAll("ho_ring", Collective::kAllReduce, {4, 8});
+  const Result<std::string> drawn = drawLanes(all, timelineOf(all), {8, -1});
+  ASSERT_TRUE(drawn.ok()) << drawn.status().message();
+  const std::string& picture = drawn.value();
+  const std::vector<Box> boxes = boxesOf(picture);
+  ASSERT_GT(boxes.size(), 60u);
+  int lines = 0;
+  for (size_t at = picture.find("<path d=\"M"); at != std::string::npos;
+       at = picture.find("<path d=\"M", at + 1)) {
+    std::string points = picture.substr(at + 10, picture.find('"', at + 10) - at - 10);
+    if (points.find('C') != std::string::npos) continue;
+    std::replace(points.begin(), points.end(), 'L', ' ');
+    std::istringstream in(points);
+    double x = 0, y = 0, next_x = 0, next_y = 0;
+    for (in >> x >> y; in >> next_x >> next_y; x = next_x, y = next_y, ++lines)
+      for (const Box& box : boxes)
+        EXPECT_FALSE(std::max(x, next_x) > box.left && std::min(x, next_x) < box.right &&
+                     std::max(y, next_y) > box.top && std::min(y, next_y) < box.bottom)
+            << x << " " << y << " to " << next_x << " " << next_y;
+  }
+  EXPECT_GT(lines, 10);
+}
+
+TEST(LaneDiagram, NamesEndBeforeTheFirstColumn) {
+  const auto all = buildAll("ho_ring", Collective::kAllReduce, {4, 8});
+  const Result<std::string> drawn = drawLanes(all, timelineOf(all), {8, -1});
+  ASSERT_TRUE(drawn.ok()) << drawn.status().message();
+  constexpr double kLetter = 6.4;
+  const std::string name = "lane 1, reduce between groups";
+  const size_t grid = drawn.value().find("class=\"grid\"");
+  const double column = valueAt(drawn.value(), drawn.value().rfind("<line", grid), "x1");
+  EXPECT_LE(20 + kLetter * static_cast<double>(name.size()), column);
 }
 
 // Also for an algorithm that knows no groups.

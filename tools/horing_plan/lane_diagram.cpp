@@ -4,6 +4,7 @@
 
 #include "common/svg.h"
 #include "excerpt.h"
+#include "schedule/lane_name.h"
 
 namespace horing {
 
@@ -48,7 +49,7 @@ text{font-size:11px}
 }
 )";
 
-constexpr double kLeft = 196, kTop = 74, kRight = 24, kRow = 46, kBox = 36, kRankGap = 14, kLegend = 84;
+constexpr double kLeft = 210, kTop = 74, kRight = 24, kRow = 46, kBox = 36, kRankGap = 14, kLegend = 84;
 constexpr double kNarrowest = 920, kWidest = 1600;  // of a picture
 constexpr double kTallest = 1600;
 constexpr double kBandGap = 40;    // with the ticks of the next band
@@ -61,7 +62,7 @@ class Diagram {
       : schedules_(all_ranks),
         timeline_(timeline),
         options_(options),
-        column_(options.position >= 0 ? 98 : 106),
+        column_(options.position >= 0 ? 97 : 105),
         per_band_(static_cast<int32_t>((kWidest - kLeft - kRight) / column_)) {}
 
   Result<std::string> draw() {
@@ -156,11 +157,7 @@ class Diagram {
   }
 
   bool leavesGroup(const Step& step, int32_t position) const {
-    if (step.send_to >= 0 && groupOf(step.send_to) != groupOf(position)) return true;
-    const auto isFar = [&](int32_t peer) { return groupOf(peer) != groupOf(position); };
-    return std::any_of(step.signal_to.begin(), step.signal_to.end(), isFar) ||
-           std::any_of(step.sources.begin(), step.sources.end(),
-                       [&](const Source& source) { return namesPeer(source) && isFar(source.index); });
+    return horing::leavesGroup(step, position, [this](int32_t other) { return groupOf(other); });
   }
 
   void drawFrame() {
@@ -205,30 +202,10 @@ class Diagram {
       svg_.text(at, down, "tick", "⋯", Anchor::kMiddle);
   }
 
-  // What the lane does with data, and where.
-  std::string laneName(const Schedule& schedule, size_t lane) const {
-    bool far = false, near = false, folds = false, moves = false, signals = false;
-    for (const Block& block : schedule.lanes[lane].blocks)
-      for (const Step& step : block.body) {
-        (leavesGroup(step, schedule.position) ? far : near) = true;
-        const std::string_view kind = kindOf(step);
-        folds = folds || kind == "fold";
-        signals = signals || step.isSignal();
-        moves = moves || (!step.isSignal() && kind != "local");
-      }
-    const char* what = folds ? "reduce" : moves ? "gather" : signals ? "signal" : "copy";
-    if (!moves && !folds && !signals) return what;
-    return formatString("%s %s", what, far && near ? "everywhere" : far ? "between groups" : "in the group");
-  }
-
   void drawLaneLabel(const Schedule& schedule, size_t lane, bool is_first, double top) {
     if (is_first) svg_.text(20, top + kBox / 2 - 3, "rank", rankName(schedule.position));
     svg_.text(20, top + kBox / 2 + 11, "note",
-              formatString("lane %zu, %s", lane, laneName(schedule, lane).c_str()));
-  }
-
-  static bool namesPeer(const Source& source) {
-    return takesMessage(source) || source.kind == Source::Kind::kPeerIn;
+              laneName(schedule, lane, [this](int32_t position) { return groupOf(position); }));
   }
 
   static const char* kindOf(const Step& step) {
@@ -293,12 +270,22 @@ class Diagram {
     // Arrivals a little apart, so that a wait and a message at one step can be told from each other.
     const double arrival = dependence.kind == Dependence::Kind::kMessage ? kBox * 0.62 : kBox * 0.3;
     const double begin = x(from.start) + column_ - gap(), end = x(to.start) + gap();
+    const double leaves = y(from) + kBox / 2, arrives = y(to) + arrival;
+    if (excerpt_.column(to.start) <= excerpt_.column(from.start) + 1 &&
+        bandOf(from.start) == bandOf(to.start))
+      return svg_.arrow(begin, leaves, end, arrives, css_class);
+    // Past other boxes, in the strip between two rows: above the row where it ends, and below the one where it leaves a band.
+    const double strip = (kRow - kBox) / 2, above = y(to) - strip, below = y(from) + kBox + strip;
+    const double tip = end - 5, out = begin + gap() / 2, in = end - gap() * 0.8;  // tip: as arrow() has it
+    using Points = std::vector<std::pair<double, double>>;
     if (bandOf(from.start) == bandOf(to.start))
-      return svg_.arrow(begin, y(from) + kBox / 2, end, y(to) + arrival, css_class);
-    // Out of the one band, and into the other.
-    svg_.arrow(begin, y(from) + kBox / 2, rightOf(bandOf(from.start)) + kRight / 2, y(from) + kBox / 2,
-               css_class);
-    svg_.arrow(kLeft - kRight / 2, y(to) + arrival, end, y(to) + arrival, css_class);
+      return svg_.bentArrow(
+          Points{{begin, leaves}, {out, leaves}, {out, above}, {in, above}, {in, arrives}, {tip, arrives}},
+          css_class);
+    const double edge = rightOf(bandOf(from.start)) + kRight / 2;
+    svg_.bentArrow(Points{{begin, leaves}, {out, leaves}, {out, below}, {edge, below}}, css_class);
+    svg_.bentArrow(Points{{kLeft - kRight / 2, above}, {in, above}, {in, arrives}, {tip, arrives}},
+                   css_class);
   }
 
   void drawLegend() {
