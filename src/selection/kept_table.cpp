@@ -126,7 +126,8 @@ Result<std::optional<SelectionTable>> KeptTables::find(const KeptFor& what) cons
   return std::optional(std::move(table));
 }
 
-std::vector<KeptTables::Found> KeptTables::forShape(const JobShape& shape) const {
+std::vector<KeptTables::Found> KeptTables::forShape(const JobShape& shape,
+                                                    const std::vector<int32_t>& sizes) const {
   std::vector<std::string> latest = paths();
   std::stable_sort(latest.begin(), latest.end(),
                    [](const std::string& a, const std::string& b) { return writtenAt(a) > writtenAt(b); });
@@ -136,7 +137,6 @@ std::vector<KeptTables::Found> KeptTables::forShape(const JobShape& shape) const
     if (!read.ok() || !read.value()) continue;
     std::string_view rest = *read.value();
     const auto job = takeLine(rest, kForMark);
-    const std::vector<int32_t> sizes(static_cast<size_t>(shape.groups), shape.members);
     if (!job || !job->starts_with(keptShapeText(shape, sizes))) continue;
     found.push_back(
         {path, printable(*job, kMostShown), parseKept({std::string(*job), keptVersions()}, *read.value())});

@@ -43,8 +43,8 @@ class KeptTables {
     std::string job;               // KeptFor::job, as a terminal may show it
     Result<SelectionTable> table;  // errors: as for parseKept()
   };
-  // The tables for jobs of this shape with groups of one size, whatever else they say of the jobs; the latest first.
-  std::vector<Found> forShape(const JobShape& shape) const;
+  // The tables for jobs of this shape with groups of these sizes, whatever else they say of the jobs; the latest first.
+  std::vector<Found> forShape(const JobShape& shape, const std::vector<int32_t>& sizes) const;
   // Stores a table, replacing the old one. Errors: as for replaceWhole(); no folder.
   Status keep(const KeptFor& what, std::string_view text) const;
 

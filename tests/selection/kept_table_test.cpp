@@ -63,14 +63,16 @@ TEST_F(KeptTable, IsFoundByItsShape) {
   for (const KeptFor& what : {near, far, unequal}) ASSERT_TRUE(kept_.keep(what, kTable).ok());
   std::filesystem::last_write_time(kept_.pathFor(near),
                                    std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  const std::vector<KeptTables::Found> found = kept_.forShape(shape);
+  const std::vector<KeptTables::Found> found = kept_.forShape(shape, {4, 4});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].path, kept_.pathFor(far)) << "the latest";
   EXPECT_EQ(found[1].job, near.job);
   EXPECT_EQ(found[1].table.value(), SelectionTable::parse(kTable, "table").value());
-  EXPECT_TRUE(kept_.forShape({2, 4, RanksPerCore::kAtMostOne}).empty());
+  EXPECT_TRUE(kept_.forShape({2, 4, RanksPerCore::kAtMostOne}, {4, 4}).empty());
+  ASSERT_EQ(kept_.forShape(shape, {3, 4}).size(), 1u);
+  EXPECT_EQ(kept_.forShape(shape, {3, 4})[0].job, unequal.job);
   ASSERT_TRUE(kept_.keep({far.job, "model 0"}, kTable).ok());
-  EXPECT_FALSE(kept_.forShape(shape)[0].table.ok());
+  EXPECT_FALSE(kept_.forShape(shape, {4, 4})[0].table.ok());
 }
 
 // The groups of a job are where they are; but 5, 2 and 1 ranks are another machine than 5, 1 and 1.

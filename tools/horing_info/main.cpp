@@ -92,8 +92,8 @@ int infoMain(int argc, char** argv) {
   bool shares_cores = false;
   CLI::Option* const explained = selection->add_option(
       "--explain", job_text,
-      "For a job of NODESxRANKS (ranks of each node): the algorithm, the source of the choice, and the "
-      "best other, with predicted times");
+      "For a job of NODESxRANKS (ranks of each node), or of RANKS,RANKS,...: the algorithm, the source of "
+      "the choice, and the best other, with predicted times");
   selection->add_flag("--shared-cores", shares_cores, "There are more ranks than cores")->needs(explained);
   std::vector<std::string> files;
   CLI::App* trace = app.add_subcommand("trace", "Merges the flight records of a job's ranks into a verdict");
@@ -122,7 +122,8 @@ int infoMain(int argc, char** argv) {
     if (!job) {
       std::fprintf(
           stderr,
-          "horing-info: --explain takes NODESxRANKS, such as 2x4, of at most 1024 ranks in all, not '%s'\n",
+          "horing-info: --explain takes NODESxRANKS, such as 2x4, or the ranks of each node, such as 4,3, of "
+          "at most 1024 ranks in all, not '%s'\n",
           job_text.c_str());
       return 2;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <set>
 
 #include "base/cache_folder.h"
@@ -36,15 +37,43 @@ struct TableInEffect {
   std::string comments;  // where it comes from
 };
 
+JobShape shapeOf(const AskedJob& job) {
+  return {static_cast<int32_t>(job.ranks.size()), *std::max_element(job.ranks.begin(), job.ranks.end()),
+          job.shares_cores ? RanksPerCore::kMore : RanksPerCore::kAtMostOne};
+}
+
+int32_t ranksOf(const AskedJob& job) {
+  return std::accumulate(job.ranks.begin(), job.ranks.end(), 0);
+}
+
+// "4 ranks", "4,3 ranks".
+std::string nodesText(const AskedJob& job) {
+  std::string text;
+  for (const int32_t ranks : job.ranks) text += (text.empty() ? "" : ",") + std::to_string(ranks);
+  const size_t nodes = job.ranks.size();
+  if (std::set<int32_t>(job.ranks.begin(), job.ranks.end()).size() == 1) text = std::to_string(job.ranks[0]);
+  return formatString("%zu node%s of %s ranks", nodes, nodes == 1 ? "" : "s", text.c_str());
+}
+
+// Ranks node by node.
+GroupMap mapOf(const AskedJob& job) {
+  std::vector<std::string> node_of_rank;
+  for (size_t node = 0; node < job.ranks.size(); ++node)
+    node_of_rank.insert(node_of_rank.end(), static_cast<size_t>(job.ranks[node]), std::to_string(node));
+  return GroupMap::fromLabels(node_of_rank).take();
+}
+
 // Unless a table is set, one that is kept for such jobs comes before the built-in one. What else they have in common is not known here.
-Result<TableInEffect> tableFor(const Config& config, const JobShape& shape) {
+Result<TableInEffect> tableFor(const Config& config, const AskedJob& job) {
+  const JobShape shape = shapeOf(job);
   TableInEffect found;
   HORING_ASSIGN(found.table, SelectionTable::fromSetting(config.selection));
   const bool is_auto = config.selection == kSelectionAuto;
   found.name = is_auto || config.selection == kSelectionByTable ? "the built-in table" : config.selection;
   bool has_kept = false;
-  for (const KeptTables::Found& kept : is_auto ? KeptTables(cacheFolder(config.cache_dir)).forShape(shape)
-                                               : std::vector<KeptTables::Found>()) {
+  for (const KeptTables::Found& kept :
+       is_auto ? KeptTables(cacheFolder(config.cache_dir)).forShape(shape, job.ranks)
+               : std::vector<KeptTables::Found>()) {
     if (!kept.table.ok()) {
       found.comments += "# not used: " + kept.path + ", " + kept.table.status().message() + "\n";
     } else if (has_kept) {
@@ -68,17 +97,16 @@ Result<TableInEffect> tableFor(const Config& config, const JobShape& shape) {
 
 // Rates of links are known to no table.
 std::string ratesComment(const Config& config, const AskedJob& job) {
-  const JobShape shape{job.nodes, job.ranks,
-                       job.shares_cores ? RanksPerCore::kMore : RanksPerCore::kAtMostOne};
+  const JobShape shape = shapeOf(job);
   const bool by_itself = config.calibrate == kCalibrateOnce && config.selection == kSelectionAuto &&
                          config.algorithm == kSelectionAuto && config.cache_dir != kNoCache &&
-                         job.nodes * job.ranks <= kMostMeasuredRanks;
+                         ranksOf(job) <= kMostMeasuredRanks;
   if (config.reproducible || !canFollowRates(shape) || !(by_itself || config.calibrate == kCalibrateAlways))
     return "";
   return formatString(
       "# links: a job measures their rates when it starts (HORING_CALIBRATE). Where those of nodes differ "
       "by more than a fifth, %s serves all_reduce from %s on\n",
-      kUnequalAlgorithm, tableBytesText(leastUnequalBytes(job.nodes)).c_str());
+      kUnequalAlgorithm, tableBytesText(leastUnequalBytes(shape.groups)).c_str());
 }
 
 std::string forcedComment(const Config& config) {
@@ -119,15 +147,13 @@ class Explanation {
  public:
   Explanation(const AskedJob& job, const Config& config, SelectionTable table, std::string table_name,
               const MachineModel& machine)
-      : job_(job),
-        config_(config),
+      : config_(config),
         table_(std::move(table)),
         table_name_(std::move(table_name)),
         machine_(machine),
-        map_(GroupMap::blocks(job.nodes, job.ranks)),
-        ground_{config_,        map_,
-                table_,         job.nodes == 1,
-                job.nodes == 1, job.shares_cores ? RanksPerCore::kMore : RanksPerCore::kAtMostOne},
+        shape_(shapeOf(job)),
+        map_(mapOf(job)),
+        ground_{config_, map_, table_, map_.groups() == 1, map_.groups() == 1, shape_.ranks_per_core},
         selector_(ground_) {
     const Result<ForcedAlgorithms> forced = ForcedAlgorithms::parse(config.algorithm);
     if (forced.ok()) forced_ = forced.value();
@@ -149,9 +175,9 @@ class Explanation {
 
  private:
   const SelectionRow* rowOf(Collective collective, uint64_t bytes) const {
-    const JobShape shape{job_.nodes, job_.ranks, ground_.ranks_per_core};
     for (const SelectionRow& row : table_.rows())
-      if (row.fits(collective, shape) && row.algorithm->has(collective) && row.most_bytes >= bytes)
+      if (row.fits(collective, shape_) && row.algorithm->has(collective) &&
+          fitsGroups(*row.algorithm, map_) && row.most_bytes >= bytes)
         return &row;
     return nullptr;
   }
@@ -203,7 +229,7 @@ class Explanation {
     if (!predicted.ok()) return "# " + predicted.status().message() + "\n";
     std::vector<PredictedTimes> others = predicted.value();
     // On one node these are what they are made of.
-    if (job_.nodes == 1)
+    if (shape_.groups == 1)
       std::erase_if(others, [](const PredictedTimes& each) {
         return std::string_view(each.algorithm->name).starts_with("ho_");
       });
@@ -223,11 +249,11 @@ class Explanation {
     return text;
   }
 
-  const AskedJob& job_;
   const Config& config_;
   SelectionTable table_;
   std::string table_name_;
   const MachineModel& machine_;
+  JobShape shape_;
   GroupMap map_;
   SelectionGround ground_;
   Selector selector_;
@@ -249,16 +275,22 @@ Result<std::string> selectionInEffect() {
 }
 
 std::optional<AskedJob> parseJob(const std::string& text) {
-  AskedJob job;
+  std::vector<int32_t> numbers;
   const char *at = text.data(), *const end = at + text.size();
-  const auto nodes = std::from_chars(at, end, job.nodes);
-  if (nodes.ec != std::errc() || nodes.ptr == end || *nodes.ptr != 'x') return {};
-  const auto ranks = std::from_chars(nodes.ptr + 1, end, job.ranks);
-  if (ranks.ec != std::errc() || ranks.ptr != end) return {};
-  const bool is_possible = job.nodes >= 1 && job.ranks >= 1 && job.nodes <= kMaxModelNodes &&
-                           job.ranks <= kMaxModelRanksPerNode &&
-                           int64_t{job.nodes} * job.ranks <= kMostPredictedRanks;
-  return is_possible ? std::optional(job) : std::nullopt;
+  const bool is_grid = text.find('x') != std::string::npos;
+  while (true) {
+    const auto [next, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc() || numbers.back() < 1) return {};
+    if (next == end) break;
+    if (*next != (is_grid ? 'x' : ',')) return {};
+    at = next + 1;
+  }
+  if (is_grid ? numbers.size() != 2 || numbers[0] > kMaxModelNodes : numbers.size() < 2) return {};
+  AskedJob job{is_grid ? std::vector<int32_t>(static_cast<size_t>(numbers[0]), numbers[1]) : numbers};
+  const int64_t ranks = std::accumulate(job.ranks.begin(), job.ranks.end(), int64_t{0});
+  const bool is_possible = job.ranks.size() <= size_t{kMaxModelNodes} &&
+                           shapeOf(job).members <= kMaxModelRanksPerNode && ranks <= kMostPredictedRanks;
+  return is_possible ? std::optional(std::move(job)) : std::nullopt;
 }
 
 Result<std::string> selectionExplained(const AskedJob& job) {
@@ -269,23 +301,21 @@ Result<std::string> selectionExplained(const AskedJob& job) {
   if (is_known) {
     HORING_ASSIGN(machine, readMachine(config.calibrate));
   }
-  machine.setNodes(std::vector<int32_t>(static_cast<size_t>(job.nodes), job.ranks));
-  std::string text = formatString("# %d node%s of %d ranks, %s\n", job.nodes, job.nodes == 1 ? "" : "s",
-                                  job.ranks, job.shares_cores ? "more ranks than cores" : "a core for each");
+  machine.setNodes(job.ranks);
+  std::string text =
+      "# " + nodesText(job) + (job.shares_cores ? ", more ranks than cores\n" : ", a core for each\n");
   text += is_known ? "# times: predicted for the machine in " + config.calibrate + "\n"
                    : "# times: predicted for the machine that horing-sim assumes; HORING_CALIBRATE=FILE "
                      "names one that horing-tune measured\n";
   const Status links = checkLinksKnown(machine);
   if (!links.ok()) text += "# no times: " + links.message() + "\n";
   text += ratesComment(config, job);
-  const JobShape shape{job.nodes, job.ranks,
-                       job.shares_cores ? RanksPerCore::kMore : RanksPerCore::kAtMostOne};
   if (selectsByModel(config)) {
-    HORING_ASSIGN(const std::string rows, modelTableText(config, machine, shape));
+    HORING_ASSIGN(const std::string rows, modelTableText(config, machine, shapeOf(job)));
     HORING_ASSIGN(SelectionTable table, SelectionTable::parse(rows, "the model"));
     return text + Explanation(job, config, std::move(table), "the model's table", machine).text();
   }
-  HORING_ASSIGN(TableInEffect in_effect, tableFor(config, shape));
+  HORING_ASSIGN(TableInEffect in_effect, tableFor(config, job));
   return text + in_effect.comments +
          Explanation(job, config, std::move(in_effect.table), in_effect.name, machine).text();
 }

@@ -1,7 +1,9 @@
 #pragma once
 // Which algorithm serves what, and why: `horing-info selection`.
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 
@@ -10,13 +12,11 @@ namespace horing::info {
 // The table in effect, in a form that HORING_SELECTION takes; as comments, where its rows come from, and what the model predicts.
 Result<std::string> selectionInEffect();
 
-// A job of ranks in groups of one size.
 struct AskedJob {
-  int nodes = 1;
-  int ranks = 2;              // of each node
-  bool shares_cores = false;  // more ranks than cores
+  std::vector<int32_t> ranks;  // of each node
+  bool shares_cores = false;   // more ranks than cores
 };
-// "2x4": nodes x ranks.
+// "2x4": nodes x ranks of each; "4,3": ranks of each of several nodes. None: another text, or more than can be predicted.
 std::optional<AskedJob> parseJob(const std::string& text);
 
 // For each collective and size of such a job: the algorithm, the source of the choice, and the next best with both predicted times. The

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string_view>
 
 #include "../../rdma_machine.h"
@@ -220,8 +221,43 @@ TEST(HoringInfo, ExplainsWhoChoseAndWhatWouldBeNext) {
     const Outcome outcome = runInfo({"selection", "--explain", job, "--shared-cores"}, {"HORING_CACHE_DIR="});
     EXPECT_EQ(outcome.output.find("ho_shares serves") != std::string::npos, job == std::string("8x2"));
   }
-  for (const char* wrong : {"2", "2x", "x4", "0x4", "2x4x", "64x64"})
+  for (const char* wrong :
+       {"2", "2x", "x4", "0x4", "2x4x", "64x64", "4,", ",4", "4,0", "4,3x2", "2x4,3", "1000,25"})
     EXPECT_EQ(runInfo({"selection", "--explain", wrong}).code, 2) << wrong;
+}
+
+TEST(HoringInfo, ExplainsJobsWhoseNodesDifferInRanks) {
+  const auto printed = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "selection");
+    const Outcome outcome = runInfo(arguments, {"HORING_CACHE_DIR="});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    return outcome.output;
+  };
+  const auto rowsOf = [](const std::string& text) {
+    std::vector<std::string> rows;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      if (!line.empty() && line[0] != '#') rows.push_back(line);
+    return rows;
+  };
+  EXPECT_TRUE(printed({"--explain", "4,3"}).starts_with("# 2 nodes of 4,3 ranks, a core for each\n"));
+  EXPECT_EQ(printed({"--explain", "4,4"}), printed({"--explain", "2x4"}));
+  // The row that is named has the algorithm, whatever rows of algorithms for equal nodes come before it.
+  const std::vector<std::string> table = rowsOf(printed({}));
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--explain", "4,3"}, {"--explain", "4,3", "--shared-cores"}})
+    for (const std::string& row : rowsOf(printed(arguments))) {
+      std::istringstream words(row);
+      std::string collective, bytes, algorithm;
+      words >> collective >> bytes >> algorithm;
+      EXPECT_FALSE(algorithm.starts_with("ho_leaders")) << "it needs groups of one size: " << row;
+      const size_t named = row.find(" row ");
+      ASSERT_NE(named, std::string::npos) << row;
+      const size_t number = std::stoul(row.substr(named + 5));
+      ASSERT_LE(number, table.size());
+      EXPECT_NE(table[number - 1].find(" " + algorithm), std::string::npos) << row << "\n"
+                                                                            << table[number - 1];
+    }
 }
 
 TEST(HoringInfo, ExplainsByTheTableThatIsKeptForSuchJobs) {
