@@ -158,15 +158,11 @@ size_t endOf(const Blocks& blocks, size_t ranks) {
   return blocks.offsets[ranks - 1] + blocks.counts[ranks - 1];
 }
 
-// A vector that is cut at will is there as a whole or not at all; else there is a block for each chunk.
-template <typename Has>
-size_t bufferBytes(const CollectiveCall& call, size_t position, size_t count, Has has) {
+// Of a buffer whose blocks have one size.
+size_t bufferBytes(const CollectiveCall& call, size_t position, ChunkSet set, size_t count) {
   const Schedule& schedule = call.schedules[position];
-  const auto me = static_cast<int32_t>(position);
-  const auto due = static_cast<int32_t>(chunksDue(schedule.collective, schedule.ranks));
-  size_t blocks = due == 0 && has(me, 0);
-  for (int32_t chunk = 0; chunk < due; ++chunk) blocks += has(me, chunk);
-  return blocks * count * dataTypeBytes(call.type);
+  if (set == ChunkSet::kEveryAtRoot && schedule.position != contractOf(schedule).root) return 0;
+  return blocksIn(set, schedule.collective, schedule.ranks) * count * dataTypeBytes(call.type);
 }
 
 }  // namespace
@@ -203,8 +199,7 @@ size_t CollectiveCall::inputBytes(size_t position) const {
   std::vector<size_t> tables;
   const Extent own = extent(position, tables);
   if (own.input.given()) return endOf(own.input, schedules.size()) * dataTypeBytes(type);
-  return bufferBytes(*this, position, own.count,
-                     [&](int32_t p, int32_t chunk) { return contract.inputHas(p, chunk); });
+  return bufferBytes(*this, position, contract.in, own.count);
 }
 
 size_t CollectiveCall::outputBytes(size_t position) const {
@@ -212,8 +207,7 @@ size_t CollectiveCall::outputBytes(size_t position) const {
   std::vector<size_t> tables;
   const Extent own = extent(position, tables);
   if (own.output.given()) return endOf(own.output, schedules.size()) * dataTypeBytes(type);
-  return bufferBytes(*this, position, own.count,
-                     [&](int32_t p, int32_t chunk) { return contract.outputHas(p, chunk); });
+  return bufferBytes(*this, position, contract.out, own.count);
 }
 
 const test::ReferenceFold& Expectation::fold(DataType type, RedOp op) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "algorithms/catalogue.h"
+#include "schedule/layout.h"
 #include "schedule/postcondition.h"
 
 namespace horing::simulated {
@@ -15,24 +16,36 @@ constexpr Fault kFaults[] = {Fault::kNone,  Fault::kNone, Fault::kNone, Fault::k
 // How many operations repeat the previous one with other data: programs repeat calls, and the engine keeps its layout if it can
 // (HostOperation::begin).
 constexpr int kRepeatedPercent = 30;
+// From this many bytes on, chunks that differ in size have slices that do (Slicing::ofChunk).
+constexpr uint32_t kSlicesDiffer = 2 * Slicing::kSmallestSlice;
 
 // Whether all ranks of such a plan can be simulated in a moment: where everybody talks to everybody, connections grow with
 // the square. A shape that the algorithm does not have costs nothing.
 bool isAffordable(const PlanChoice& plan, const Shape& shape) {
   constexpr int64_t kMostSteps = 120'000, kMostConnections = 6'000;
-  const Result<Schedule> first = buildSchedule(plan.algorithm, plan.collective, shape, 0);
-  if (!first.ok()) return true;
+  // A rank of the smallest group bears the most pieces.
+  int32_t smallest = 0;
+  for (int32_t group = 1; group < shape.groups; ++group)
+    if (shape.sizeOf(group) < shape.sizeOf(smallest)) smallest = group;
+  const Result<Schedule> busiest =
+      buildSchedule(plan.algorithm, plan.collective, shape, shape.firstOf(smallest));
+  if (!busiest.ok()) return true;
   int64_t steps = 0, peers = 0;
-  for (const Lane& lane : first.value().lanes) {
+  for (const Lane& lane : busiest.value().lanes) {
     steps += lane.stepCount();
     peers += static_cast<int64_t>(sendPeers(lane).size());
   }
   return steps * shape.ranks() <= kMostSteps && peers * shape.ranks() <= kMostConnections;
 }
 
-Shape shapeOf(int32_t ranks, Dice& dice) {
+// `any_sizes`: half of the shapes have groups of up to `members` ranks each, until all ranks are in one.
+Shape shapeOf(int32_t ranks, bool any_sizes, Dice& dice) {
   const auto members = static_cast<int32_t>(dice.between(1, std::min(ranks, 32)));
-  return {std::max(1, ranks / members), members};
+  if (!any_sizes || dice.chance(50)) return {std::max(1, ranks / members), members};
+  std::vector<int32_t> sizes;
+  for (int32_t left = ranks; left > 0; left -= sizes.back())
+    sizes.push_back(static_cast<int32_t>(dice.between(1, std::min(left, members))));
+  return Shape::of(sizes);
 }
 
 // For algorithms that follow the rates of groups. Some groups reduce little, or nothing.
@@ -57,9 +70,11 @@ void chooseRates(Shape& shape, Dice dice) {
 size_t countOf(const Scenario& scenario, const PlanChoice& plan, DataType type, Dice& dice) {
   const Schedule schedule =
       buildSchedule(plan.algorithm, plan.collective, scenario.shape, 0, plan.root).take();
-  const int64_t chunks = isCutAtWill(plan.collective) ? schedule.grid.chunks() : 1;
+  const int64_t chunks =
+      isCutAtWill(plan.collective) ? std::min<int64_t>(schedule.grid.chunks(), scenario.shape.ranks()) : 1;
   const auto slot = static_cast<int64_t>(scenario.settings.slot_bytes / dataTypeBytes(type));
-  const int64_t slices = scenario.shape.ranks() > 32 ? 3 : 5 * scenario.settings.window;
+  const bool is_costly = scenario.shape.ranks() > 32 || scenario.settings.slot_bytes >= kSlicesDiffer;
+  const int64_t slices = is_costly ? 3 : 5 * scenario.settings.window;
   if (dice.chance(10)) return static_cast<size_t>(dice.between(0, 3));
   return static_cast<size_t>(dice.between(0, chunks * slot * dice.between(1, slices)));
 }
@@ -128,13 +143,23 @@ Shape chooseShape(const Scenario& scenario, Dice& dice) {
   auto ranks = static_cast<int32_t>(size <= 900   ? dice.between(1, 9)
                                     : size <= 992 ? dice.between(10, 40)
                                                   : dice.between(100, 300));
+  // Plans that need groups of one size are dropped where sizes differ.
+  const bool any_sizes = scenario.plans.empty() || findAlgorithm(scenario.plans.front().algorithm)->any_sizes;
   while (true) {
-    const Shape shape = shapeOf(ranks, dice);
+    const Shape shape = shapeOf(ranks, any_sizes, dice);
     if (std::all_of(scenario.plans.begin(), scenario.plans.end(),
                     [&](const PlanChoice& plan) { return isAffordable(plan, shape); }))
       return shape;
     ranks /= 2;
   }
+}
+
+// "2x4", or "4+3" where groups differ in size.
+std::string shapeText(const Shape& shape) {
+  if (!shape.rails) return formatString("%dx%d", shape.groups, shape.members);
+  std::string text;
+  for (const int32_t size : shape.rails.sizes()) text += (text.empty() ? "" : "+") + std::to_string(size);
+  return text;
 }
 
 }  // namespace
@@ -189,6 +214,8 @@ Scenario makeScenario(uint64_t seed) {
                 scenario.rank_of_position[static_cast<size_t>(dice.between(0, static_cast<int64_t>(i) - 1))]);
   scenario.settings.window = static_cast<int32_t>(dice.between(1, 6));
   scenario.settings.slot_bytes = static_cast<uint32_t>(64 * dice.between(1, 6));
+  if ((scenario.shape.rails || scenario.shape.shares) && scenario.shape.ranks() <= 16 && dice.chance(20))
+    scenario.settings.slot_bytes *= kSlicesDiffer / 64;
   scenario.settings.simd = static_cast<Simd>(dice.between(0, static_cast<int64_t>(detectSimd())));
   scenario.settings.stream_bytes = seed % 2 == 0 ? 0 : SIZE_MAX;
   scenario.slots = static_cast<uint32_t>(scenario.settings.window + dice.between(1, 3));
@@ -208,10 +235,10 @@ Scenario makeScenario(uint64_t seed) {
 }
 
 std::string scenarioText(const Scenario& s) {
-  std::string text = formatString("seed %llu: %dx%d ranks, window %d, %u slots of %u bytes, %s, %s",
-                                  static_cast<unsigned long long>(s.seed), s.shape.groups, s.shape.members,
-                                  s.settings.window, s.slots, s.settings.slot_bytes,
-                                  simdName(s.settings.simd), faultName(s.fault));
+  std::string text =
+      formatString("seed %llu: %s ranks, window %d, %u slots of %u bytes, %s, %s",
+                   static_cast<unsigned long long>(s.seed), shapeText(s.shape).c_str(), s.settings.window,
+                   s.slots, s.settings.slot_bytes, simdName(s.settings.simd), faultName(s.fault));
   if (s.shape.shares) text += ", groups of different rates";
   if (s.landings > 0)
     text += formatString(", %u landings told, from %zu bytes on", s.landings, s.settings.in_place_bytes);

@@ -104,6 +104,9 @@ TEST(Scenario, CoversWhatItShould) {
   std::set<Collective> collectives;
   int32_t most_ranks = 0;
   size_t operations = 0, uneven_with_other_sizes = 0;
+  std::set<std::string> on_any_sizes;
+  std::set<Fault> faults_on_any_sizes;
+  size_t of_any_sizes = 0, of_any_sizes_and_rates = 0;
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
     const Scenario scenario = makeScenario(seed);
     faults.insert(scenario.fault);
@@ -112,6 +115,12 @@ TEST(Scenario, CoversWhatItShould) {
       collectives.insert(plan.collective);
     }
     most_ranks = std::max(most_ranks, scenario.shape.ranks());
+    if (scenario.shape.rails) {
+      ++of_any_sizes;
+      of_any_sizes_and_rates += static_cast<bool>(scenario.shape.shares);
+      faults_on_any_sizes.insert(scenario.fault);
+      for (const PlanChoice& plan : scenario.plans) on_any_sizes.insert(plan.algorithm);
+    }
     operations += scenario.operations.size();
     for (size_t i = 1; i < scenario.operations.size(); ++i) {
       const OperationChoice &before = scenario.operations[i - 1], &now = scenario.operations[i];
@@ -124,6 +133,11 @@ TEST(Scenario, CoversWhatItShould) {
   EXPECT_EQ(algorithms.size(), algorithmCatalogue().size());
   EXPECT_EQ(collectives.size(), static_cast<size_t>(kCollectives));
   EXPECT_GT(most_ranks, 250);
+  EXPECT_GT(of_any_sizes, 200u);
+  EXPECT_GT(of_any_sizes_and_rates, 100u);
+  EXPECT_EQ(faults_on_any_sizes, faults);
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    EXPECT_EQ(on_any_sizes.contains(algorithm.name), algorithm.any_sizes) << algorithm.name;
 }
 
 TEST(Exchanges, OfAnySeedEndWell) {
