@@ -25,7 +25,8 @@ namespace horing {
 using Picoseconds = int64_t;
 inline constexpr double kPicosecondsPerMicrosecond = 1e6;
 
-inline constexpr int32_t kMaxModelNodes = 1 << 16;
+// With the most ranks of each, positions are still int32_t.
+inline constexpr int32_t kMaxModelNodes = 1 << 17;
 inline constexpr int32_t kMaxModelRanksPerNode = 1 << 12;
 inline constexpr size_t kMaxMachineTextBytes = 1 << 16;
 

@@ -1,7 +1,9 @@
 // The text, pictures and files for other programs that horing-sim makes of a simulation.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -11,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "../sanitizer.h"
+#include "chart.h"
 #include "chrome_trace.h"
 #include "cluster_picture.h"
 #include "common/quantity.h"
@@ -146,6 +150,26 @@ TEST(Prediction, OfSixteenThousandRanksTakesTheStepsOfEight) {
     EXPECT_LE(prediction.value().result.slices, kMostSteps);
     EXPECT_GT(prediction.value().result.slices, 0);
   }
+}
+
+// 1.2 s of a core and 5 MB where others were busy; half of that for 100,000 nodes of one rank.
+TEST(Prediction, OfAHundredThousandRanksTakesSecondsAndLittleMemory) {
+  Question question;
+  question.algorithm = "ho_ring";
+  question.bytes = 1u << 30;
+  for (const int ranks : {8, 1}) {
+    question.machine.ranks_per_node = ranks;
+    question.machine.nodes = 100'000 / ranks;
+    const std::clock_t begun = std::clock();
+    const Result<Prediction> prediction = predict(question, Record::kNothing);
+    const auto seconds = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+    ASSERT_TRUE(prediction.ok()) << prediction.status().message();
+    EXPECT_GT(prediction.value().result.slices, 0);
+    EXPECT_LT(seconds, 10 * test::kSlowdown);
+  }
+  rusage used{};
+  ASSERT_EQ(::getrusage(RUSAGE_SELF, &used), 0);
+  EXPECT_LT(used.ru_maxrss, 4 << 20) << "KiB, of this whole process";
 }
 
 TEST(Prediction, SaysWhatCannotBePredicted) {
@@ -293,6 +317,23 @@ TEST(RunPicture, DrawsEveryLaneAndThePath) {
   EXPECT_NE(picture.value().find("the first rank is drawn"), std::string::npos);
   EXPECT_GT(count(picture.value(), "class=\"far\""), 2u);
   EXPECT_EQ(count(picture.value(), "<g>"), count(picture.value(), "</g>"));
+}
+
+TEST(RunPicture, NamesLanesByWhatTheyDoAndRoundTimes) {
+  const Prediction prediction = predicted(smallQuestion("ho_ring", Collective::kAllReduce));
+  const Result<std::string> picture = drawRun(prediction, {1});
+  ASSERT_TRUE(picture.ok());
+  for (const char* name : {">lane 0, reduce in the group<", ">lane 1, reduce between groups<",
+                           ">lane 2, gather between groups<", ">lane 3, gather in the group<"})
+    EXPECT_EQ(count(picture.value(), name), 1u) << name;
+  EXPECT_EQ(count(picture.value(), ">0</text>"), 1u);
+  const std::vector<double> ticks = linearTicks(0, static_cast<double>(prediction.result.time));
+  ASSERT_GE(ticks.size(), 4u);
+  EXPECT_EQ(count(picture.value(), "class=\"tick\""), ticks.size());
+}
+
+TEST(Ticks, AreRound) {
+  EXPECT_EQ(linearTicks(0, 522), (std::vector<double>{0, 100, 200, 300, 400, 500}));
 }
 
 // Each rank has six lanes.

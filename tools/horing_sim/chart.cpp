@@ -47,21 +47,6 @@ std::string shortNumber(double value) {
   return formatString("%.4g", value);
 }
 
-// Round numbers, at most about eight of them.
-std::vector<double> linearTicks(double least, double most) {
-  const double raw = (most - least) / 6, decade = std::pow(10, std::floor(std::log10(raw)));
-  double step = decade * 10;
-  for (const double factor : {1.0, 2.0, 2.5, 5.0})
-    if (decade * factor >= raw) {
-      step = decade * factor;
-      break;
-    }
-  std::vector<double> ticks;
-  for (double at = std::ceil(least / step - 1e-9) * step; at <= most + step * 1e-9; at += step)
-    ticks.push_back(std::abs(at) < step * 1e-6 ? 0 : at);
-  return ticks;
-}
-
 std::vector<double> logarithmicTicks(double least, double most) {
   std::vector<double> ticks;
   for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10)
@@ -215,6 +200,20 @@ class Drawing {
 };
 
 }  // namespace
+
+std::vector<double> linearTicks(double least, double most) {
+  const double raw = (most - least) / 6, decade = std::pow(10, std::floor(std::log10(raw)));
+  double step = decade * 10;
+  for (const double factor : {1.0, 2.0, 2.5, 5.0})
+    if (decade * factor >= raw) {
+      step = decade * factor;
+      break;
+    }
+  std::vector<double> ticks;
+  for (double at = std::ceil(least / step - 1e-9) * step; at <= most + step * 1e-9; at += step)
+    ticks.push_back(std::abs(at) < step * 1e-6 ? 0 : at);
+  return ticks;
+}
 
 std::string drawChart(const Chart& chart) {
   return Drawing(chart).draw();

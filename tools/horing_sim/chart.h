@@ -6,6 +6,9 @@
 
 namespace horing {
 
+// Round numbers from the least to the most, at most about eight of them.
+std::vector<double> linearTicks(double least, double most);
+
 struct Curve {
   std::string name;
   // x > 0. Missing points are omitted.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "chart.h"
 #include "common/quantity.h"
 #include "common/svg.h"
+#include "schedule/lane_name.h"
 #include "sim/critical_path.h"
 #include "units.h"
 
@@ -11,7 +13,7 @@ namespace horing {
 
 namespace {
 
-constexpr double kLeft = 190, kTop = 84, kWidth = 960, kRow = 17, kGap = 9, kFoot = 58;
+constexpr double kLeft = 310, kTop = 84, kWidth = 960, kRow = 17, kGap = 9, kFoot = 58;
 constexpr double kTallest = 1600;
 constexpr double kRoom = kTallest - kTop - kRow - kGap - kFoot;
 // Adjacent bars of one kind are merged, and so are bars of several kinds that together are hardly wider than a line.
@@ -32,6 +34,14 @@ struct Bar {
   const char* look = "";
   std::string what;
 };
+
+// "100 us": of a round time, without the zeros of timeText().
+std::string tickText(Picoseconds time) {
+  const double us = toMicroseconds(time);
+  if (us >= 1e6) return formatString("%g s", us / 1e6);
+  if (us >= 1e3) return formatString("%g ms", us / 1e3);
+  return time == 0 ? "0" : us >= 1 ? formatString("%g us", us) : formatString("%g ns", us * 1e3);
+}
 
 class Picture {
  public:
@@ -78,10 +88,10 @@ class Picture {
           ranks_ == 1 ? "; the first rank is drawn" : formatString("; the first %d ranks are drawn", ranks_);
     if (prediction_.bound > 0) note += formatString("; %.3f x the wire bound", prediction_.overBound());
     svg_.text(20, 44, "note", note);
-    for (int tick = 0; tick <= 10; ++tick) {
-      const Picoseconds at = time_ / 10 * tick;
+    for (const double tick : linearTicks(0, static_cast<double>(time_))) {
+      const auto at = static_cast<Picoseconds>(tick);
       svg_.line(x(at), kTop - 8, x(at), bottom, "grid");
-      if (tick % 2 == 0) svg_.text(x(at), kTop - 14, "tick", timeText(at), Anchor::kMiddle);
+      svg_.text(x(at), kTop - 14, "tick", tickText(at), Anchor::kMiddle);
     }
   }
 
@@ -142,12 +152,19 @@ class Picture {
           {slice.ready, slice.end, "core", formatString("step %d, chunk %d", slice.step, slice.chunk)});
   }
 
+  std::string laneText(int32_t rank, int32_t lane) const {
+    const Schedule& schedule = network_.schedules()[static_cast<size_t>(rank)];
+    if (static_cast<size_t>(lane) >= schedule.lanes.size()) return "";
+    return laneName(schedule, static_cast<size_t>(lane),
+                    [this](int32_t position) { return network_.folding().nodeOf(position); });
+  }
+
   void drawLane(int32_t rank, int32_t lane) {
     const double top = y(rank, lane);
     if (lane == 0)
       svg_.text(20, top + 12, "rank",
                 formatString("node %d, rank %d", network_.folding().nodeOf(rank), rank));
-    svg_.text(kLeft - 8, top + 12, "note", formatString("lane %d", lane), Anchor::kEnd);
+    svg_.text(kLeft - 8, top + 12, "note", laneText(rank, lane), Anchor::kEnd);
     svg_.rect(kLeft, top, kWidth, kRow - 2, "row");
     const auto id = static_cast<size_t>(network_.laneId(rank, lane));
     for (const Bar& bar : bars_[id]) drawBar(bar, top, kRow - 6);
