@@ -45,15 +45,13 @@ class Rivals {
       for (const NodeGroup& group : set)
         for (const int node : group) is_behind_[static_cast<size_t>(node)] = true;
     // To all others the sets do not matter.
-    size_t rates = 0;
     for (const PairRate& pair : pairs) {
       if (!is_behind_[static_cast<size_t>(pair.one)] && !is_behind_[static_cast<size_t>(pair.other)])
         continue;
       if (pair.round >= rounds_.size()) rounds_.resize(pair.round + 1);
       rounds_[pair.round].push_back(pair);
     }
-    for (std::vector<PairRate>& round : rounds_)
-      if (std::exchange(rates, rates + round.size()) >= kMostRates) round.clear();
+    const size_t rates = thin();
     const auto behind = static_cast<size_t>(std::ranges::count(is_behind_, true));
     may_change_ = behind * rates <= kMostChanges;
   }
@@ -71,6 +69,20 @@ class Rivals {
   }
 
  private:
+  // Leaves pairs of rounds evenly over the time, since links may become slow later: of every odd number of rounds one, since every other
+  // round may confirm. How many.
+  size_t thin() {
+    size_t rates = 0;
+    for (const std::vector<PairRate>& round : rounds_) rates += round.size();
+    const size_t one_of = (rates + kMostRates - 1) / kMostRates | 1;
+    rates = 0;
+    for (size_t round = 0; round < rounds_.size(); ++round) {
+      if (round % one_of != 0) rounds_[round].clear();
+      rates += rounds_[round].size();
+    }
+    return rates;
+  }
+
   LinkSet of(const std::vector<NodeGroup>& groups) const {
     LinkSet set{std::vector<int>(is_behind_.size(), -1), {}};
     for (const NodeGroup& group : groups) {

@@ -126,6 +126,19 @@ TEST(RivalLinks, OfTwoNodesMayHoldHalfOfTheNodes) {
   EXPECT_GE(found, 7);
 }
 
+// Long after the first 6,000 meetings of their nodes.
+TEST(RivalLinks, MayBecomeSlowLater) {
+  const Groups groups = drawGroups(64, 8, 2, 1);
+  SimulatedCluster cluster(64, 1);
+  Rounds rounds(64, false, 1);
+  for (int round = 0; round < 2'400; ++round) {
+    if (round == 450)
+      for (const NodeGroup& group : groups) cluster.shareUplink({group.begin(), group.end()}, 2);
+    cluster.measure(rounds.next(round), round);
+  }
+  EXPECT_EQ(confirmedIn(diagnose(cluster.figures())), groups);
+}
+
 // Four groups, three of which are behind links.
 TEST(RivalLinks, ShareNoNode) {
   for (unsigned seed = 1; seed <= 10; ++seed) {

@@ -83,10 +83,6 @@ class SimulatedCluster {
 
   Figures figures() const { return {static_cast<int>(sends_.size()), samples_, shares_}; }
 
- private:
-  // Of a sample: a quarter of a second at 200 Mbit/s, packets of 9000 bytes.
-  static constexpr int kSegments = 700;
-
   // Of a pair: one direction after the other, the lower node first, then both at once; all pairs of a round at the same time.
   void measure(const Matching& partner, int round) {
     const double paused = 1e9 * (are_bursts_ ? shareInBursts() : shareInRound());
@@ -114,6 +110,11 @@ class SimulatedCluster {
       samples_.push_back(sample);
     }
   }
+
+ private:
+  // Of a sample: a quarter of a second at 200 Mbit/s, packets of 9000 bytes.
+  static constexpr int kSegments = 700;
+
   bool hitsPair() {
     return pauses_pairs_ >= 1 || std::uniform_real_distribution<>(0, 1)(pausing_) < pauses_pairs_;
   }
