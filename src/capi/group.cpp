@@ -24,7 +24,7 @@ constexpr unsigned int kSimInfoMagic = horingSimInfo_t HORING_SIM_INFO_INITIALIZ
 struct Init {
   std::function<Status()> make;
   horingComm_t* made;  // the address of its handle, if `status` is ok; null: makes no handle
-  Status status{};
+  Status status{Code::kSystemError, "no memory for a communicator"};
 };
 
 // The calls that make communicators from one parent, in order; a single call if there is no parent.
@@ -277,11 +277,25 @@ void abortMade(const Init& init) {
   [[maybe_unused]] const Status aborted = (*init.made)->communicator->asyncError();
 }
 
+// For inits that do not begin: takes back the handles that their calls have given out.
+void takeBackHandles(const std::vector<Inits>& all) {
+  for (const Inits& inits : all)
+    if (!inits.parent)
+      for (const Init& init : inits.in_turn) *init.made = nullptr;
+}
+
 Status initAll(std::vector<Inits>& inits) {
-  for (Inits& of_parent : inits)
-    for (Init& init : of_parent.in_turn) init.status = {Code::kSystemError, "no memory for a communicator"};
-  HORING_TRY(onThreads(static_cast<int>(inits.size()),
-                       [&](int index) { initInTurn(inits[static_cast<size_t>(index)]); }));
+  const Status begun = withoutExceptions([&]() -> Status {
+    if (inits.size() > 1)
+      return onThreads(static_cast<int>(inits.size()),
+                       [&](int index) { initInTurn(inits[static_cast<size_t>(index)]); });
+    initInTurn(inits.front());
+    return {};
+  });
+  if (!begun.ok()) {
+    takeBackHandles(inits);
+    return begun;
+  }
   Status failed, in_progress;
   for (const Inits& of_parent : inits)
     for (const Init& init : of_parent.in_turn)
@@ -310,13 +324,6 @@ Result<Estimate> estimate(const Group& group, bool explains) {
   return all;
 }
 
-// For a group that is not launched: takes back the handles that it has given out.
-void takeBackHandles(const Group& group) {
-  for (const Inits& inits : group.inits)
-    if (!inits.parent)
-      for (const Init& init : inits.in_turn) *init.made = nullptr;
-}
-
 // Closes the open group without launching it; nothing, if it was a nested level.
 Result<std::optional<Estimate>> closeSimulated(horingSimInfo_t* info, bool explains, const char* function) {
   if (!groupIsOpen())
@@ -324,7 +331,7 @@ Result<std::optional<Estimate>> closeSimulated(horingSimInfo_t* info, bool expla
                       function);
   if (--openGroup().depth > 0) return std::optional<Estimate>();
   Group group = std::exchange(openGroup(), Group());
-  takeBackHandles(group);
+  takeBackHandles(group.inits);
   if (info && (info->magic != kSimInfoMagic || info->size < sizeof *info))
     return makeStatus(Code::kInvalidArgument,
                       "simInfo was not initialised: begin with HORING_SIM_INFO_INITIALIZER");
@@ -401,7 +408,7 @@ horingResult_t horingGroupEnd(void) {
     if (--openGroup().depth > 0) return {};
     Group group = std::exchange(openGroup(), Group());
     if (!group.refused.ok()) {
-      takeBackHandles(group);
+      takeBackHandles(group.inits);
       return makeStatus(group.refused.code(),
                         "nothing of the group was launched, since it holds a call with an error: %s",
                         group.refused.message().c_str());
@@ -437,7 +444,7 @@ horingResult_t horingGroupDiscard(void) {
                         "horingGroupDiscard without a horingGroupStart before it in this thread");
     refuseGroup(makeStatus(Code::kInvalidUsage, "a part of it was given up (horingGroupDiscard)"));
     if (--openGroup().depth > 0) return {};
-    takeBackHandles(openGroup());
+    takeBackHandles(openGroup().inits);
     openGroup() = Group();
     return {};
   });

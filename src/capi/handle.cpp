@@ -166,10 +166,8 @@ Status ReservedHandle::make(Result<Origin> origin, bool blocking) {
     handle_->making_error = failed;
     handle_->making = horingComm::Making::kFailed;
   }
-  if (handle_->alive.exchange(false)) {
-    *place_ = nullptr;
-    giveBackHandle(handle_);
-  }
+  *place_ = nullptr;  // also if another thread aborts it, which waits for this
+  if (handle_->alive.exchange(false)) giveBackHandle(handle_);
   return failed;
 }
 

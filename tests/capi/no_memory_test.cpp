@@ -74,6 +74,31 @@ TEST(NoMemory, WhileThreadsOfRanksStartMakesNone) {
   EXPECT_GT(failures, 10);
 }
 
+// No handle is left that could not be destroyed.
+TEST(NoMemory, ForTheThreadsOfAGroupTakesItsHandlesBack) {
+  if (horing::test::kSanitizer)
+    GTEST_SKIP() << "sanitizers bring their own operator new, which has always enough";
+  bool ran_out = true;
+  for (int64_t enough_for = 0; ran_out; ++enough_for) {
+    horingComm_t comms[2] = {};
+    ASSERT_HORING(horingGroupStart());
+    for (horingComm_t& comm : comms) {
+      horingUniqueId id;
+      ASSERT_HORING(horingGetUniqueId(&id));
+      ASSERT_HORING(horingCommInitRank(&comm, 1, id, 0));
+    }
+    allocations_left = enough_for;
+    const horingResult_t result = horingGroupEnd();
+    ran_out = allocations_left < 0;
+    allocations_left = kNever;
+    EXPECT_EQ(result, ran_out ? horingSystemError : horingSuccess) << "memory for " << enough_for;
+    for (const horingComm_t comm : comms) {
+      EXPECT_EQ(comm != nullptr, !ran_out) << "memory for " << enough_for;
+      EXPECT_HORING(horingCommDestroy(comm));
+    }
+  }
+}
+
 // The thread that carries operations out has memory for so many allocations from one callback to the next.
 struct Scarcity {
   int64_t enough_for;

@@ -204,6 +204,21 @@ TEST(Nonblocking, AParentsEndEndsTheSplit) {
   EXPECT_HORING(horingCommAbort(parents[1]));
 }
 
+TEST(GroupInit, AnAbortByAnotherThreadLeavesNoHandle) {
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  horingComm_t comm = nullptr;
+  ASSERT_HORING(horingGroupStart());
+  ASSERT_HORING(horingCommInitRank(&comm, 2, id, 0));  // rank 1 does not come
+  std::thread other([making = comm] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // so that it is being made, as a rule
+    EXPECT_HORING(horingCommAbort(making));
+  });
+  EXPECT_NE(horingGroupEnd(), horingSuccess);
+  other.join();
+  EXPECT_EQ(comm, nullptr);
+}
+
 // The peer of what the group has made must not wait for a rank that has given up.
 TEST(GroupInit, OneThatFailsEndsTheOthers) {
   const Setting soon("HORING_INIT_TIMEOUT_MS", 1500 * horing::test::kSlowdown),
