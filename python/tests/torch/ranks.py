@@ -107,6 +107,8 @@ def _stacks(processes, folder) -> str:
 
 def _be(body, rank, size, folder, sender, group, group_timeout) -> None:
     gc.freeze()  # no collection visits, and so copies, the parent's objects
+    # Makes torch's pool of threads anew, which a fork leaves behind: where two threads of autograd do so at once, the process is aborted.
+    torch.set_num_threads(1)
     stack = open(os.path.join(folder, f"stack{rank}"), "w")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
     begin = time.monotonic()
