@@ -159,26 +159,26 @@ horingResult_t horingStreamWait(horingStream_t stream, uint64_t mark, int timeou
 }
 
 horingResult_t horingStreamWaitOnGpu(horingStream_t stream, uint64_t mark, horingComm_t comm,
-                                     horingStream_t cudaStream) {
+                                     horingStream_t cuda_stream) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_ASSIGN(const std::shared_ptr<Stream> own, findOwn(stream));
     HORING_TRY(checkHandle(comm));
     const CudaDriver* const driver = processDriver();
     std::optional<int> device;
-    if (driver && !isOwnStream(cudaStream)) {
-      HORING_ASSIGN(device, gpuOfStream(*driver, cudaStream));
+    if (driver && !isOwnStream(cuda_stream)) {
+      HORING_ASSIGN(device, gpuOfStream(*driver, cuda_stream));
     }
     if (!device)
       return makeStatus(Code::kInvalidUsage,
                         "cudaStream is %p: expected a cudaStream_t, or cudaStreamLegacy "
                         "where a GPU is current",
-                        cudaStream);
+                        cuda_stream);
     HORING_ASSIGN(const std::shared_ptr<const CudaDevice> gpu, comm->queue->open(*driver, *device));
     HORING_TRY(comm->queue->bind(gpu));
     const Status before = own->wait(mark, std::chrono::milliseconds(0));
     if (before.code() != Code::kInProgress) return {};
-    HORING_ASSIGN(std::shared_ptr<const StreamHold> hold, comm->queue->hold(cudaStream));
+    HORING_ASSIGN(std::shared_ptr<const StreamHold> hold, comm->queue->hold(cuda_stream));
     own->callBack([hold = std::move(hold)](const Status&) mutable { hold.reset(); }, mark);
     return {};
   });

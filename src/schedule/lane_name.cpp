@@ -21,11 +21,11 @@ bool receives(const Step& step) {
 
 bool leavesGroup(const Step& step, int32_t position, const GroupOf& group_of) {
   const int32_t own = group_of(position);
-  const auto isFar = [&](int32_t peer) { return group_of(peer) != own; };
-  return (step.send_to >= 0 && isFar(step.send_to)) ||
-         std::any_of(step.signal_to.begin(), step.signal_to.end(), isFar) ||
+  const auto is_far = [&](int32_t peer) { return group_of(peer) != own; };
+  return (step.send_to >= 0 && is_far(step.send_to)) ||
+         std::any_of(step.signal_to.begin(), step.signal_to.end(), is_far) ||
          std::any_of(step.sources.begin(), step.sources.end(),
-                     [&](const Source& source) { return namesPeer(source) && isFar(source.index); });
+                     [&](const Source& source) { return namesPeer(source) && is_far(source.index); });
 }
 
 std::string laneName(const Schedule& schedule, size_t lane, const GroupOf& group_of) {

@@ -73,12 +73,12 @@ std::map<std::string, int> nicDistances(const MachineGraph& graph, int32_t home)
   std::map<std::string, int> distances;
   const std::vector<int32_t> nics = graph.ofKind(NodeKind::kNic);
   const double fastest = fastestOf(graph, nics);
-  const auto hasNoPlace = [&](int32_t nic) { return graph.node(nic).parent == 0; };
-  if (std::all_of(nics.begin(), nics.end(), hasNoPlace)) home = 0;
+  const auto has_no_place = [&](int32_t nic) { return graph.node(nic).parent == 0; };
+  if (std::all_of(nics.begin(), nics.end(), has_no_place)) home = 0;
   const bool is_gpu = graph.node(home).kind == NodeKind::kGpu;
   for (const int32_t nic : nics) {
     const GraphNode& node = graph.node(nic);
-    if (hasNoPlace(nic) && home != 0) continue;
+    if (has_no_place(nic) && home != 0) continue;
     int& distance = distances[node.name];
     if (speedOf(node) > 0 && 2 * speedOf(node) < fastest) distance = kFurtherThanPaths;
     if (home == 0) continue;

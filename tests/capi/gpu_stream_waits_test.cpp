@@ -108,20 +108,20 @@ TEST_F(GpuStreamWaits, GoOnBehindAnEmptyMessage) {
   const GpuStream stream(cuda_, 0);
   const OwnStream receiving;
   EXPECT_HORING(wait(receiving, 0, stream)) << "the communicator works on a GPU from here on";
-  const auto receiveNothing = [&](horingStream_t on) {
+  const auto receive_nothing = [&](horingStream_t on) {
     return horingRecvTagged(nullptr, 0, horingInt32, 1, 4, nullptr, comm(0), on);
   };
-  EXPECT_HORING(receiveNothing(receiving.get()));
+  EXPECT_HORING(receive_nothing(receiving.get()));
   EXPECT_HORING(wait(receiving, HORING_STREAM_ALL, stream));
   for (int i = 0; i < 2; ++i)
     EXPECT_HORING(horingSendTagged(nullptr, 0, horingInt32, 0, 4, comm(1), nullptr));
-  EXPECT_HORING(receiveNothing(nullptr));
+  EXPECT_HORING(receive_nothing(nullptr));
   stream.synchronize();
 }
 
 // Collectives on the GPU go on beside them.
 TEST_F(GpuStreamWaits, HoldNoOtherStreamBack) {
-  const auto addOn = [&](int rank, const GpuStream& stream) {
+  const auto add_on = [&](int rank, const GpuStream& stream) {
     EXPECT_HORING(add(rank, on(rank).data(), stream.get()));
     stream.synchronize();
   };
@@ -129,9 +129,9 @@ TEST_F(GpuStreamWaits, HoldNoOtherStreamBack) {
   const PinnedVector<int32_t> received(cuda_, 0, nothing_);
   const OwnStream receiving;
   onEveryRank(
-      2, [&](int rank) { addOn(rank, rank == 0 ? other : of_peer); });  // the first one may wait on the host
+      2, [&](int rank) { add_on(rank, rank == 0 ? other : of_peer); });  // the first one may wait on the host
   EXPECT_HORING(wait(receiving, receive(received, 1, receiving), waiting));
-  onEveryRank(2, [&](int rank) { addOn(rank, rank == 0 ? other : of_peer); });
+  onEveryRank(2, [&](int rank) { add_on(rank, rank == 0 ? other : of_peer); });
   EXPECT_FALSE(waiting.idle());
   EXPECT_HORING(send(5, 1));
   waiting.synchronize();
@@ -193,11 +193,11 @@ TEST_F(GpuStreamWaits, AreRefusedByName) {
   const PinnedVector<int32_t> received(cuda_, 0, nothing_);
   const OwnStream receiving;
   const uint64_t mark = receive(received, 1, receiving);
-  const auto refusesOn = [&](void* waiting, const char* why) {
+  const auto refuses_on = [&](void* waiting, const char* why) {
     return refuses(horingStreamWaitOnGpu(receiving.get(), mark, comm(0), waiting), horingInvalidUsage, why);
   };
-  EXPECT_TRUE(refusesOn(nullptr, "expected a cudaStream_t"));
-  EXPECT_TRUE(refusesOn(receiving.get(), "expected a cudaStream_t"));
+  EXPECT_TRUE(refuses_on(nullptr, "expected a cudaStream_t"));
+  EXPECT_TRUE(refuses_on(receiving.get(), "expected a cudaStream_t"));
   EXPECT_TRUE(refuses(horingStreamWaitOnGpu(nullptr, mark, comm(0), stream.get()), horingInvalidArgument,
                       "stream is NULL"));
   EXPECT_TRUE(refuses(horingStreamWaitOnGpu(stream.get(), mark, comm(0), stream.get()), horingInvalidUsage,
@@ -205,11 +205,11 @@ TEST_F(GpuStreamWaits, AreRefusedByName) {
   EXPECT_TRUE(refuses(horingStreamWaitOnGpu(receiving.get(), mark, nullptr, stream.get()),
                       horingInvalidArgument, "comm is NULL"));
   EXPECT_HORING(wait(receiving, mark, stream));
-  EXPECT_TRUE(refusesOn(elsewhere.get(), "on GPU 1"));
+  EXPECT_TRUE(refuses_on(elsewhere.get(), "on GPU 1"));
   const GpuStream recording(cuda_, 0);
   const CurrentGpu current(cuda_, 0);
   const RecordedGraph graph(cuda_, recording,
-                            [&] { EXPECT_TRUE(refusesOn(recording.get(), "records a graph")); });
+                            [&] { EXPECT_TRUE(refuses_on(recording.get(), "records a graph")); });
   EXPECT_HORING(send(5, 1));
   stream.synchronize();
 }

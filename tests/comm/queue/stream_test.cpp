@@ -53,22 +53,22 @@ TEST(Stream, AQueryInACallbackSeesWhatWasEnteredThere) {
 TEST(Stream, CallsBackOnceWhatIsBeforeAMarkHasEnded) {
   Stream stream;
   std::vector<std::string> called;
-  const auto callBackAt = [&](const char* name, Stream::Turn mark) {
+  const auto call_back_at = [&](const char* name, Stream::Turn mark) {
     stream.callBack([&called, name](const Status& status) { called.push_back(name + status.message()); },
                     mark);
   };
   const StreamTurn first = enter(stream);
   const Stream::Turn early = stream.mark();
   const StreamTurn second = enter(stream);
-  callBackAt("at the end", Stream::kAll);
-  callBackAt("before both", 0);
-  callBackAt("between them", early);
+  call_back_at("at the end", Stream::kAll);
+  call_back_at("before both", 0);
+  call_back_at("between them", early);
   EXPECT_EQ(called, std::vector<std::string>{"before both"});
   finish(second, makeStatus(Code::kTimeout, ": late"));
   EXPECT_EQ(called.size(), 1U) << "the first has not ended";
   finish(first, {});
   EXPECT_EQ(called, (std::vector<std::string>{"before both", "between them", "at the end: late"}));
-  callBackAt("again", early);
+  call_back_at("again", early);
   EXPECT_EQ(called.back(), "again") << "without the error behind it";
 }
 
