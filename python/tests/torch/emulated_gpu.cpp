@@ -72,6 +72,18 @@ void enter(c10::DeviceIndex device) {
   entered = context;
 }
 
+// Afterwards the context of torch's current device is current again, as on CUDA.
+struct Entered {
+  explicit Entered(c10::DeviceIndex device) { enter(device); }
+  ~Entered() { enter(current_device); }
+};
+
+// The device that was current before.
+c10::DeviceIndex makeCurrent(c10::DeviceIndex device) {
+  enter(device);
+  return std::exchange(current_device, device);
+}
+
 void* streamOf(c10::DeviceIndex device, c10::StreamId id) {
   static std::mutex mutex;
   static std::map<std::pair<c10::DeviceIndex, c10::StreamId>, void*> made;
@@ -96,6 +108,7 @@ void put(void* stream, std::function<void()> work) {
   };
   void (*const function)(void*) = run;
   check("cuLaunchHostFunc", stream, function, static_cast<void*>(new std::function<void()>(std::move(work))));
+  enter(current_device);
 }
 
 // ---- Kernels of horing ----
@@ -167,6 +180,7 @@ class Memory : public c10::Allocator {
     const std::lock_guard lock(mutex_);
     const auto found = used_.find(data);
     Leaving leaving{data, found->second.kind, {}};
+    const Entered there(std::get<0>(leaving.kind));
     for (const c10::StreamId id : found->second.streams) {
       void* const stream = streamOf(std::get<0>(leaving.kind), id);
       check("cuEventCreate", &leaving.events.emplace_back(), 2U);
@@ -179,7 +193,7 @@ class Memory : public c10::Allocator {
   // Under the lock.
   void collect() {
     std::erase_if(leaving_, [this](const Leaving& each) {
-      enter(std::get<0>(each.kind));
+      const Entered there(std::get<0>(each.kind));
       for (void* const event : each.events)
         if (call("cuEventQuery", event) != 0) return false;
       for (void* const event : each.events) check("cuEventDestroy_v2", event);
@@ -232,11 +246,11 @@ class PinnedMemory : public c10::Allocator {
 struct Guard : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kType; }
   c10::Device exchangeDevice(c10::Device device) const override {
-    return {kType, std::exchange(current_device, device.index())};
+    return {kType, makeCurrent(device.index())};
   }
   c10::Device getDevice() const override { return {kType, current_device}; }
-  void setDevice(c10::Device device) const override { current_device = device.index(); }
-  void uncheckedSetDevice(c10::Device device) const noexcept override { current_device = device.index(); }
+  void setDevice(c10::Device device) const override { makeCurrent(device.index()); }
+  void uncheckedSetDevice(c10::Device device) const noexcept override { makeCurrent(device.index()); }
   c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
 
   c10::Stream getStream(c10::Device device) const override {
@@ -255,26 +269,32 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
     return make(stream.device_index(), std::exchange(current_streams[stream.device_index()], stream.id()));
   }
   bool queryStream(const c10::Stream& stream) const override {
+    const Entered there(stream.device_index());
     return call("cuStreamQuery", streamOf(stream)) == 0;
   }
   void synchronizeStream(const c10::Stream& stream) const override {
+    const Entered there(stream.device_index());
     check("cuStreamSynchronize", streamOf(stream));
   }
   bool isStreamCapturing(const c10::Stream& stream) const override {
+    const Entered there(stream.device_index());
     int status = 0;
     check("cuStreamIsCapturing", streamOf(stream), &status);
     return status != 0;
   }
   void synchronizeDevice(c10::DeviceIndex device) const override {
+    const Entered there(device);
     for (c10::StreamId id = 0; id <= kStreams; ++id) check("cuStreamSynchronize", streamOf(device, id));
   }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const override {
+    const Entered there(stream.device_index());
     void* const on = streamOf(stream);
     if (!*event) check("cuEventCreate", event, 2U);
     check("cuEventRecord", *event, on);
   }
   void block(void* event, const c10::Stream& stream) const override {
+    const Entered there(stream.device_index());
     if (event) check("cuStreamWaitEvent", streamOf(stream), event, 0U);
   }
   bool queryEvent(void* event) const override {
@@ -287,7 +307,7 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
     while (!queryEvent(event)) std::this_thread::sleep_for(kNap);
   }
   void destroyEvent(void* event, c10::DeviceIndex device) const noexcept override {
-    enter(device);
+    const Entered there(device);
     if (event) call("cuEventDestroy_v2", event);
   }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
@@ -309,10 +329,8 @@ struct Hooks : at::PrivateUse1HooksInterface {
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
   c10::DeviceIndex deviceCount() const override { return kDevices; }
   c10::DeviceIndex getCurrentDevice() const override { return current_device; }
-  void setCurrentDevice(c10::DeviceIndex device) const override { current_device = device; }
-  c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
-    return std::exchange(current_device, device);
-  }
+  void setCurrentDevice(c10::DeviceIndex device) const override { makeCurrent(device); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override { return makeCurrent(device); }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override {
     return exchangeDevice(device);
   }
@@ -338,6 +356,7 @@ at::Tensor reached(const at::Tensor& tensor) {
 }
 
 void synchronizeCurrent(c10::DeviceIndex device) {
+  const Entered there(device);
   check("cuStreamSynchronize", currentStream(device));
 }
 
@@ -469,6 +488,7 @@ FOR_PYTHON void emulatedLoadKernels() {
 }
 // A cudaStream_t.
 FOR_PYTHON void* emulatedStream(int device, int64_t id) {
+  const Entered there(static_cast<c10::DeviceIndex>(device));
   return streamOf(static_cast<c10::DeviceIndex>(device), id);
 }
 // The stream waits until *gate is not 0.

@@ -69,7 +69,8 @@ def current_stream(device=None) -> Stream:
 
 @contextlib.contextmanager
 def on_stream(stream: torch.Stream):
-    with stream:
+    """As torch.cuda.stream: its GPU is the current one, also for a default stream."""
+    with torch.accelerator.device_index(stream.device_index), stream:
         yield
 
 
