@@ -145,6 +145,7 @@ class Gpu:
         return self._of_pass.setdefault(callers.stream_id, callers)
 
     def end_pass(self) -> None:
+        self.follow()
         self._of_pass.clear()
 
     def keep(self, tensors: list[torch.Tensor | None]) -> None:
