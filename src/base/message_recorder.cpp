@@ -34,6 +34,13 @@ const char* messageStateName(MessageState state) {
   return "unknown";
 }
 
+namespace {
+// Of the last `most` of `end` messages, of which the last `kept` are there.
+uint64_t firstOfLast(uint64_t end, uint64_t kept, uint64_t most) {
+  return end - std::min({end, kept, most});
+}
+}  // namespace
+
 std::optional<RecordedMessage> MessageRecorder::record(uint64_t sequence) const {
   if (sequence >= begun()) return std::nullopt;
   const std::optional<Entry::Words> words = at(sequence).read();
@@ -55,15 +62,15 @@ std::optional<RecordedMessage> MessageRecorder::record(uint64_t sequence) const 
 std::vector<RecordedMessage> MessageRecorder::last(size_t most) const {
   std::vector<RecordedMessage> records;
   const uint64_t end = begun();
-  addKept(records, end - std::min({end, mask_ + 1, uint64_t{most}}), end);
+  addKept(records, firstOfLast(end, mask_ + 1, most), end);
   return records;
 }
 
 std::vector<RecordedMessage> MessageRecorder::lastAndOpen(size_t most) const {
   std::vector<RecordedMessage> records;
   const uint64_t end = begun();
-  const uint64_t first_of_last = end - std::min({end, mask_ + 1, uint64_t{most}});
-  for (uint64_t i = end - std::min(end, mask_ + 1); i < first_of_last && records.size() < most; ++i)
+  const uint64_t first_of_last = firstOfLast(end, mask_ + 1, most);
+  for (uint64_t i = firstOfLast(end, mask_ + 1, end); i < first_of_last && records.size() < most; ++i)
     if (const std::optional<RecordedMessage> found = record(i);
         found && found->state != MessageState::kComplete)
       records.push_back(*found);
