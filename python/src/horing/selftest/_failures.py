@@ -5,6 +5,7 @@ A check is a function of a communicator that returns if the rank gets the expect
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -91,10 +92,12 @@ def interrupt(comm: Communicator) -> None:
 
 def exit_code(comm: Communicator) -> None:
     """a program that ends without closing anything ends with its own exit code"""
-    comm.barrier()
-    stream = horing.Stream()
-    if not _is_last(comm):  # under way while it ends
-        comm.send(bytearray(1 << 20), comm.size - 1, stream=stream)
+    if _is_last(comm):
+        with contextlib.suppress(horing.RemoteError):  # the others may end, and so abort, before the barrier is seen here
+            comm.barrier()
+    else:
+        comm.barrier()
+        comm.send(bytearray(1 << 20), comm.size - 1, stream=horing.Stream())  # under way while it ends
     sys.exit(EXIT_CODE)
 
 
