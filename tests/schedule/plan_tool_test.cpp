@@ -197,6 +197,23 @@ double leastY(const std::string& picture) {
   return least;
 }
 
+// Of what stands in a box, beyond the box's own width; a letter is 0.61 of its size wide.
+double mostBeyondBoxes(const std::string& picture) {
+  double most = -1e9;
+  const std::string mark = " class=\"what";
+  for (size_t at = picture.find(mark); at != std::string::npos; at = picture.find(mark, at + 1)) {
+    const size_t begin = picture.find('>', at) + 1;
+    const std::string text = picture.substr(begin, picture.find('<', begin) - begin);
+    const auto letters = std::count_if(text.begin(), text.end(), [](char byte) {
+      return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+    });
+    const double size = picture.compare(at + mark.size(), 6, " tight") == 0 ? 7.5 : 9.5;
+    const double box = valueAt(picture, picture.rfind("<rect", at), "width");
+    most = std::max(most, 0.61 * size * static_cast<double>(letters) - box);
+  }
+  return most;
+}
+
 // Of direct, each position takes the same steps at the same times; of chain and binomial, the same at other times; of star, one lane each.
 TEST(LaneDiagram, StaysOnAScreen) {
   for (const Algorithm& algorithm : algorithmCatalogue())
@@ -214,6 +231,7 @@ TEST(LaneDiagram, StaysOnAScreen) {
           EXPECT_LE(widthOf(picture.value()), 1600) << what;
           EXPECT_LE(heightOf(picture.value()), 1600) << what;
           EXPECT_GE(leastY(picture.value()), 12) << what;
+          EXPECT_LE(mostBeyondBoxes(picture.value()), 0) << what;
           EXPECT_GT(count(picture.value(), "class=\"step "), 5u) << what << ": the legend alone";
         }
       }

@@ -44,8 +44,8 @@ class Choice {
  private:
   using Key = std::pair<int32_t, int32_t>;  // position and lane
 
-  void note(size_t count, const char* text) {
-    if (count > 0) excerpt_.notes.push_back(formatString("%zu more %s", count, text));
+  void note(size_t count, const char* one, const char* many) {
+    if (count > 0) excerpt_.notes.push_back(formatString("%zu more %s", count, count == 1 ? one : many));
   }
 
   // Numbers the rows that are drawn, and the columns from the first to the last that has a step of theirs.
@@ -113,17 +113,20 @@ class Choice {
 
   void foldPositionsInTime() {
     const auto looks = looksBy([](const Event& event) { return Key{event.position, -1}; }, false);
-    note(leaveOutSame(looks, false), "positions take the same steps at the same times, on other chunks");
+    note(leaveOutSame(looks, false), "position takes the same steps at the same times, on other chunks",
+         "positions take the same steps at the same times, on other chunks");
   }
 
   void foldPositions() {
     const auto looks = looksBy([](const Event& event) { return Key{event.position, -1}; }, true);
-    note(leaveOutSame(looks, false), "positions take the same steps at other times");
+    note(leaveOutSame(looks, false), "position takes the same steps at other times",
+         "positions take the same steps at other times");
   }
 
   void foldLanes() {
     const auto looks = looksBy([](const Event& event) { return Key{event.position, event.lane}; }, true);
-    note(leaveOutSame(looks, true), "lanes take the same steps as one of their position");
+    note(leaveOutSame(looks, true), "lane takes the same steps as one of its position",
+         "lanes take the same steps as one of their position");
   }
 
   void foldColumns() {
@@ -169,7 +172,7 @@ class Choice {
         ++left_out;
         arrange();
       }
-    note(left_out, "lanes do not fit");
+    note(left_out, "lane does not fit", "lanes do not fit");
   }
 
   size_t firstDrawn() const {
@@ -185,7 +188,7 @@ class Choice {
       times.pop_back();
       drawTimes(times);
     }
-    note(left_out, "units of time do not fit");
+    note(left_out, "unit of time does not fit", "units of time do not fit");
   }
 
   const ExcerptQuestion& question_;

@@ -27,6 +27,7 @@ text{font-size:11px}
 .pass.far{fill:#23824a;stroke:#155c32}
 .chunk{font-weight:600;font-size:12px}
 .what{font-size:9.5px}
+.tight{font-size:7.5px}
 .on-far{fill:#ffffff}
 .arrow{fill:none;stroke:#5a6675;stroke-width:1.1;stroke-opacity:0.75}
 .head{fill:#5a6675}
@@ -49,12 +50,29 @@ text{font-size:11px}
 }
 )";
 
-constexpr double kLeft = 210, kTop = 74, kRight = 24, kRow = 46, kBox = 36, kRankGap = 14, kLegend = 84;
+constexpr double kLeft = 210, kTop = 80, kRight = 24, kRow = 46, kBox = 36, kRankGap = 14, kLegend = 84;
 constexpr double kNarrowest = 920, kWidest = 1600;  // of a picture
 constexpr double kTallest = 1600;
-constexpr double kBandGap = 40;    // with the ticks of the next band
-constexpr double kNote = 14;       // a line of notes
-constexpr size_t kNotesAbove = 2;  // as many have room above the first band
+constexpr double kBandGap = 40;                      // with the ticks of the next band
+constexpr double kNote = 14;                         // a line of notes
+constexpr size_t kNotesAbove = 2;                    // as many have room above the first band
+constexpr double kLetter = 5.8, kTightLetter = 4.6;  // widths in a box
+
+// UTF-8.
+bool beginsLetter(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+}
+
+size_t lettersOf(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), beginsLetter));
+}
+
+std::string firstLetters(std::string_view text, size_t letters) {
+  size_t end = 0;
+  for (; end < text.size(); ++end)
+    if (beginsLetter(text[end]) && letters-- == 0) break;
+  return std::string(text.substr(0, end));
+}
 
 class Diagram {
  public:
@@ -161,7 +179,7 @@ class Diagram {
   }
 
   void drawFrame() {
-    const double line = top_ - 44;
+    const double line = top_ - 50;
     svg_.text(20, line, "title", title());
     svg_.text(20, line + 19, "note",
               "one column is one unit of time, each step takes one; chunks are numbered " +
@@ -228,7 +246,7 @@ class Diagram {
     }
     int received = 0;
     for (const Source& source : step.sources) received += source.kind == Source::Kind::kRecv;
-    if (received > 2) text = formatString("%d ranks→", received);
+    if (received > 2) text = formatString("%d×→", received);
     for (const Source& source : step.sources) {
       const bool receives = source.kind == Source::Kind::kRecv;
       if (receives && received > 2) continue;
@@ -255,8 +273,18 @@ class Diagram {
     svg_.rect(left, top, width, kBox, std::string("step ") + kindOf(*event.step) + (far ? " far" : ""));
     svg_.text(left + width / 2, top + 15, far ? "chunk on-far" : "chunk", chunkName(event.chunk),
               Anchor::kMiddle);
-    svg_.text(left + width / 2, top + 29, far ? "what on-far" : "what", whatOf(*event.step), Anchor::kMiddle);
+    drawWhat(left + width / 2, top + 29, whatOf(*event.step), far);
     svg_.endGroup();
+  }
+
+  // Smaller, then cut, where it is wider than its box: the tooltip has all.
+  void drawWhat(double middle, double y, std::string text, bool far) {
+    const double room = column_ - 2 * gap() - 2;
+    const bool is_tight = static_cast<double>(lettersOf(text)) * kLetter > room;
+    const auto most = static_cast<size_t>(room / kTightLetter);
+    if (lettersOf(text) > most) text = firstLetters(text, most - 1) + "…";
+    svg_.text(middle, y, std::string("what") + (is_tight ? " tight" : "") + (far ? " on-far" : ""), text,
+              Anchor::kMiddle);
   }
 
   void drawDependence(const Dependence& dependence) {
@@ -314,9 +342,10 @@ class Diagram {
       svg_.text(at + 40, top + 36, "note", entry.text);
       at += 58 + 6.4 * static_cast<double>(std::string_view(entry.text).size());
     }
-    svg_.text(20, top + 60, "note",
-              "in a box: the chunk; 3→ from position 3, in, out or q0 (scratch queue 0) folded, ▸out kept in "
-              "out, →1 sent to position 1");
+    svg_.text(
+        20, top + 60, "note",
+        "in a box: the chunk; 3→ from position 3, 7×→ from 7 positions, in, out or q0 (scratch queue 0) "
+        "folded, ▸out kept in out, →1 sent to position 1");
   }
 
   std::span<const Schedule> schedules_;
