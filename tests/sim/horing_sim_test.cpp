@@ -413,6 +413,38 @@ TEST(Chart, DrawsEveryPointInsideItsFrame) {
   EXPECT_EQ(dots, 4u);
 }
 
+// A curve that rises steeply beside labels of its own and of one that lies below it: each label is there, away from all lines.
+TEST(Chart, KeepsLabelsOffTheCurves) {
+  Chart chart;
+  chart.x_text = [](double x) { return formatString("%.0f", x); };
+  chart.y_is_logarithmic = true;
+  chart.curves = {{"flat", {{1, 30}, {2, 31}, {4, 33}, {8, 200000}}},
+                  {"selected", {{1, 10}, {2, 12}, {4, 30}, {8, 190000}}, {}, 1}};
+  chart.curves[1].is_wide = true;
+  chart.curves[1].labels = {{1, "one_shot"}, {2, "ho_doubling"}, {4, "ho_direct"}};
+  const std::string picture = drawChart(chart);
+  EXPECT_NE(picture.find(">100,000</text>"), std::string::npos);
+  const std::regex segment(
+      "<line x1=\"([0-9.]+)\" y1=\"([0-9.]+)\" x2=\"([0-9.]+)\" y2=\"([0-9.]+)\" class=\"c ");
+  for (const char* label : {"one_shot", "ho_doubling", "ho_direct"}) {
+    const size_t at = picture.find(std::string(">") + label + "</text>");
+    ASSERT_NE(at, std::string::npos) << label;
+    const std::string text = picture.substr(picture.rfind("<text", at), at);
+    const double left = std::stod(text.substr(text.find(" x=\"") + 4)),
+                 line = std::stod(text.substr(text.find(" y=\"") + 4));
+    const double right = left + 6.5 * static_cast<double>(std::string_view(label).size());
+    EXPECT_GE(left, 84) << label << ": on the axis";
+    for (std::sregex_iterator each(picture.begin(), picture.end(), segment), end; each != end; ++each) {
+      const double x1 = std::stod((*each)[1]), y1 = std::stod((*each)[2]), x2 = std::stod((*each)[3]),
+                   y2 = std::stod((*each)[4]);
+      for (double x = std::max(x1, left); x <= std::min(x2, right); x += 0.25) {
+        const double y = y1 + (y2 - y1) * (x - x1) / (x2 - x1);
+        EXPECT_FALSE(y > line - 10 && y < line + 3) << label << " at " << x;
+      }
+    }
+  }
+}
+
 TEST(Compare, MarksTheFastestAndLeavesOutWhatCannotRun) {
   Comparison comparison;
   comparison.question = smallQuestion("", Collective::kAllReduce);

@@ -11,6 +11,7 @@ namespace horing {
 namespace {
 
 constexpr double kLeft = 84, kTop = 92, kWidth = 600, kHeight = 340, kRight = 216, kBottom = 64;
+constexpr double kLetter = 6.8;  // of a label
 
 constexpr const char* kStyle = R"(
 .band{fill:#7b8694;fill-opacity:0.16}
@@ -43,8 +44,12 @@ class Axis {
   double least_, most_;
 };
 
+// Never with an exponent: 100,000.
 std::string shortNumber(double value) {
-  return formatString("%.4g", value);
+  if (std::abs(value) < 10000) return formatString("%.4g", value);
+  std::string text = formatString("%.0f", value);
+  for (size_t at = text.size(); at > 3 && text[at - 4] != '-';) text.insert(at -= 3, ",");
+  return text;
 }
 
 std::vector<double> logarithmicTicks(double least, double most) {
@@ -80,6 +85,7 @@ class Drawing {
     for (const bool is_wide : {true, false})
       for (size_t c = 0; c < chart_.curves.size(); ++c)
         if (chart_.curves[c].is_wide == is_wide) drawCurve(c);
+    for (const Curve& curve : chart_.curves) drawLabels(curve);
     drawNames();
     return svg_.finish(kLeft + kWidth + kRight, kTop + kHeight + kBottom, chart_.title, kStyle);
   }
@@ -134,6 +140,53 @@ class Drawing {
     svg_.text(kLeft, kTop - 10, "note", chart_.y_name);
   }
 
+  struct Box {
+    double left, top, right, bottom;
+    bool meets(const Box& other) const {
+      return left < other.right && other.left < right && top < other.bottom && other.top < bottom;
+    }
+  };
+
+  // Of a line of text, with room for the curves' marks.
+  static Box boxOf(double left, double line, const std::string& text) {
+    return {left, line - 11, left + kLetter * static_cast<double>(text.size()), line + 4};
+  }
+
+  // Whether a line between two points passes through the box; this many samples suffice for boxes of letters.
+  static bool crosses(const Box& box, double x1, double y1, double x2, double y2) {
+    constexpr int kSamples = 64;
+    for (int i = 0; i <= kSamples; ++i) {
+      const double part = i / static_cast<double>(kSamples);
+      const double x = x1 + (x2 - x1) * part, y = y1 + (y2 - y1) * part;
+      if (x > box.left && x < box.right && y > box.top && y < box.bottom) return true;
+    }
+    return false;
+  }
+
+  bool isFree(const Box& box) const {
+    if (box.left < kLeft + 2 || box.right > kLeft + kWidth || box.top < kTop || box.bottom > kTop + kHeight)
+      return false;
+    for (const Box& label : labels_)
+      if (label.meets(box)) return false;
+    for (const Curve& curve : chart_.curves)
+      for (size_t i = 1; i < curve.points.size(); ++i)
+        if (crosses(box, px(curve.points[i - 1].first), py(curve.points[i - 1].second),
+                    px(curve.points[i].first), py(curve.points[i].second)))
+          return false;
+    return true;
+  }
+
+  // The line nearest above this one on which the text is free.
+  double nameAbove(double left, double line, const std::string& text) {
+    for (double up = 0; up < kHeight / 2; up += 4) {
+      const Box box = boxOf(left, line - up, text);
+      if (!isFree(box)) continue;
+      labels_.push_back(box);
+      return line - up;
+    }
+    return line;
+  }
+
   // One above the other, so that their names do not meet; lines are named at the right of bars.
   void drawSpans() {
     double bar = kTop + kHeight - 12, name = kTop + kHeight - 8;
@@ -149,7 +202,7 @@ class Drawing {
       } else {
         svg_.line(from, bar, to, bar, "span" + dash);
         for (const double end : {from, to}) svg_.line(end, bar - 5, end, bar + 5, "span");
-        svg_.text(from + 4, bar - 8, "note", span.name);
+        svg_.text(from + 4, nameAbove(from + 4, bar - 8, span.name), "note", span.name);
         bar -= 32;
       }
     }
@@ -170,9 +223,26 @@ class Drawing {
       svg_.rect(px(x) - 3, py(y) - 3, 6, 6, formatString("d d%zu", look));
       svg_.endGroup();
     }
+  }
+
+  // Nearest to its point where no curve and no other label is; left out if there is no room near it, since the table has it.
+  void drawLabel(double x, double y, const std::string& label) {
+    constexpr double kStep = 2, kFarthest = 44;
+    const double width = kLetter * static_cast<double>(label.size());
+    for (double far = 8; far <= kFarthest; far += kStep)
+      for (const double left : {x - width / 2, x + 8, x - width - 8})
+        for (const double line : {y + far + 10, y - far}) {
+          const Box box = boxOf(left, line, label);
+          if (!isFree(box)) continue;
+          labels_.push_back(box);
+          return svg_.text(left, line, "note", label);
+        }
+  }
+
+  void drawLabels(const Curve& curve) {
     for (const auto& [x, label] : curve.labels)
       for (const auto& [at, y] : curve.points)
-        if (at == x) svg_.text(px(x), py(y) - 12, "note", label, Anchor::kMiddle);
+        if (at == x) drawLabel(px(x), py(y), label);
   }
 
   // At the right ends of the curves, moved apart where they would lie on each other.
@@ -196,6 +266,7 @@ class Drawing {
   std::vector<double> xs_;
   std::pair<double, double> y_ends_;
   Axis x_, y_;
+  std::vector<Box> labels_;
   SvgWriter svg_;
 };
 

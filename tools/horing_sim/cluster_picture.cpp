@@ -68,6 +68,8 @@ class ClusterPicture {
     svg_.text(kLeft, 26, "title", title());
     svg_.text(kLeft, 44, "note", note());
     svg_.rect(kLeft, kSwitch, kColumn * drawn_, 20, "switch");
+    svg_.text(kLeft + kColumn * drawn_ / 2, kSwitch + 14, "note", "network between the nodes",
+              Anchor::kMiddle);
     for (int32_t node = 0; node < drawn_; ++node) drawNode(node, bottom);
     svg_.text(kLeft, bottom + 26, "note",
               "width of a link: its rate; filled: the part of the time for which it sends (left) and "
@@ -102,14 +104,14 @@ class ClusterPicture {
     drawLink(node, middle);
     svg_.rect(left + 6, kNode, kColumn - 12, bottom - kNode, "node");
     const int32_t ranks = machine_.ranksOf(node);
-    svg_.text(left + 14, kNode + 16, "name",
+    svg_.text(left + 11, kNode + 16, "name",
               formatString("node %d: %d rank%s", node, ranks, ranks == 1 ? "" : "s"));
     if (const Shares& shares = prediction_.schedules->front().shares)
-      svg_.text(left + 14, kNode + 30, "note",
+      svg_.text(left + 11, kNode + 30, "note",
                 formatString("reduces %.0f %%",
                              100.0 * shares.parts()[static_cast<size_t>(node)] / Shares::kWhole));
     for (int32_t rank = 0; rank < std::min(ranks, kMostRows * kRanksInRow); ++rank)
-      svg_.rect(left + 14 + rank % kRanksInRow * (kRank + 2), kNode + 37 + rank / kRanksInRow * (kRank + 3),
+      svg_.rect(left + 11 + rank % kRanksInRow * (kRank + 2), kNode + 37 + rank / kRanksInRow * (kRank + 3),
                 kRank, kRank, "rank");
   }
 
