@@ -54,6 +54,10 @@ struct GraphPath {
 // Bandwidths between NUMA nodes and packages are unknown. Only their order matters to the search.
 inline constexpr double kAssumedNumaGBytesPerS = 32;
 inline constexpr double kAssumedPackageGBytesPerS = 16;
+// Whether a rate is one of these: what is shown of it says so.
+constexpr bool isAssumedRate(double gbytes_per_s) {
+  return gbytes_per_s == kAssumedNumaGBytesPerS || gbytes_per_s == kAssumedPackageGBytesPerS;
+}
 
 inline constexpr size_t kMaxGraphNodes = 4096;
 inline constexpr size_t kMaxGraphLinks = 8192;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "base/number.h"
 #include "base/printable.h"
@@ -48,6 +49,12 @@ double xgmiGBytesPerS(const std::string& architecture) {
   return is("94") ? 64 : 50;
 }
 
+bool knowsXgmi(const std::string& architecture) {
+  constexpr std::string_view kKnown[] = {"906", "908", "90a", "910", "94", "950"};
+  return std::any_of(std::begin(kKnown), std::end(kKnown),
+                     [&](std::string_view part) { return architecture.find(part) != std::string::npos; });
+}
+
 class NcclReader {
  public:
   explicit NcclReader(const std::vector<XmlElement>& elements) : elements_(elements) {}
@@ -79,6 +86,7 @@ class NcclReader {
   void remarkOnNumbers();
   void remarkOnHosts();
   void remarkOnWidths();
+  void remarkOnLinks();
   int32_t packageOf(const XmlElement& cpu, const std::string& name);
 
   const std::vector<XmlElement>& elements_;
@@ -95,6 +103,8 @@ class NcclReader {
   std::map<int32_t, double> link_gbytes_;  // of one NVLink of a GPU
   std::vector<PendingLink> pending_;
   int assumed_widths_ = 0, assumed_width_line_ = 0;
+  std::set<int32_t> unknown_gpus_;  // whose generation, and so the rate of a link, is unknown
+  int assumed_links_ = 0, assumed_link_line_ = 0;
 };
 
 Result<double> NcclReader::number(const XmlElement& element, const char* name, double fallback,
@@ -243,6 +253,7 @@ Status NcclReader::readGpu(size_t index) {
   HORING_ASSIGN(const double sm, number(gpu, "sm", 0, 1e6));
   const std::string* amd = gpu.attribute("gcn");
   if (const std::string* number = gpu.attribute("dev")) gpu_numbers_.push_back(*number);
+  if (amd ? !knowsXgmi(*amd) : sm == 0) unknown_gpus_.insert(node);
   link_gbytes_[node] = amd ? xgmiGBytesPerS(*amd) : nvlinkGBytesPerS(sm);
   if (!amd && sm > 0) builder_.node(node).detail = formatString("sm %.0f", sm);
   return {};
@@ -296,6 +307,8 @@ Status NcclReader::readLink(size_t index) {
   HORING_ASSIGN(std::string target, busId(link, "target"));
   HORING_ASSIGN(const double count, number(link, "count", 1, kMaxLinkCount));
   HORING_ASSIGN(const double gbytes, number(link, "gbytes", count * link_gbytes_[gpu], kMaxGBytesPerS));
+  if (!link.attribute("gbytes") && unknown_gpus_.contains(gpu) && ++assumed_links_ == 1)
+    assumed_link_line_ = link.line;
   const std::string* target_class = link.attribute("tclass");
   pending_.push_back({gpu, std::move(target), target_class && *target_class == "0x068000", gbytes});
   return {};
@@ -386,6 +399,14 @@ void NcclReader::remarkOnWidths() {
                                  assumed_width_line_, assumed_widths_, assumed_widths_ == 1 ? "" : "s"));
 }
 
+void NcclReader::remarkOnLinks() {
+  if (assumed_links_ > 0)
+    builder_.remark(
+        formatString("line %d: the generation of the GPU (sm, or gcn) is unknown for %d <nvlink> or <xgmi>: "
+                     "%g GB/s for each link is assumed",
+                     assumed_link_line_, assumed_links_, link_gbytes_[*unknown_gpus_.begin()]));
+}
+
 Result<MachineGraph> NcclReader::read() {
   node_of_.assign(elements_.size(), -1);
   node_of_[0] = 0;
@@ -394,6 +415,7 @@ Result<MachineGraph> NcclReader::read() {
   resolveLinks();
   remarkOnHosts();
   remarkOnWidths();
+  remarkOnLinks();
   remarkOnNumbers();
   return std::move(builder_).build();
 }

@@ -53,17 +53,21 @@ void bound(const MachineGraph& graph, int32_t member, const std::map<int32_t, in
   for (const int32_t nic : rail.nics) {
     const GraphNode& node = graph.node(nic);
     const double share = speedOf(node) / sharers.at(nic);
-    double way = graph.path(member, nic).gbytes_per_s;
+    const GraphPath path = graph.path(member, nic);
+    double way = path.gbytes_per_s;
     if (node.gbytes_per_s > 0) way = std::min(way, node.gbytes_per_s / sharers.at(nic));
     narrow_way = narrow_way || (way > 0 && way < share);
+    rail.is_assumed |= path.kind >= PathKind::kPackage && isAssumedRate(way) && (share == 0 || way < share);
     rail.gbytes_per_s += way == 0 ? share : std::min(way, share);
   }
+  rail.is_assumed &= rail.gbytes_per_s > 0;
   if (rail.gbytes_per_s > 0) rail.bound = narrow_way ? Rail::Bound::kWay : Rail::Bound::kAdapters;
   const GraphNode& node = graph.node(member);
   const bool by_host_link = node.host_gbytes_per_s > 0 && rail.path != PathKind::kBridge;
   const double own = by_host_link ? node.host_gbytes_per_s : node.gbytes_per_s;
   if (node.kind != NodeKind::kGpu || own == 0 || own >= rail.gbytes_per_s) return;
   rail.gbytes_per_s = own;
+  rail.is_assumed = false;
   rail.bound = Rail::Bound::kMember;
 }
 

@@ -29,7 +29,8 @@ struct Rail {
     kMember
   };  // lines, shared; the way to them; the member's own link
   Bound bound = Bound::kUnknown;
-  int32_t sharers = 0;  // members that use these NICs, including this one
+  bool is_assumed = false;  // whether the speed comes from an assumed rate, between NUMA nodes or packages
+  int32_t sharers = 0;      // members that use these NICs, including this one
   std::vector<int32_t> next;
   PathKind next_path = PathKind::kSame;
   bool operator==(const Rail&) const = default;

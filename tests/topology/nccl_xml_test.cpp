@@ -212,6 +212,22 @@ TEST(NcclXml, SaysWhereItAssumesSixteenLanes) {
   EXPECT_TRUE(read(system(gpu + "8\"><gpu/></pci>")).remarks().empty());
 }
 
+TEST(NcclXml, SaysWhereItAssumesTheRateOfLinks) {
+  const auto remarksOf = [](const std::string& gpu, const std::string& link) {
+    return read(system("\n<pci busid=\"0000:02:00.0\"><gpu " + gpu + ">\n<" + link +
+                       " target=\"0000:03:00.0\" count=\"2\"/></gpu></pci>"
+                       "<pci busid=\"0000:03:00.0\"><gpu/></pci>"))
+        .remarks();
+  };
+  const std::string unknown =
+      "line 3: the generation of the GPU (sm, or gcn) is unknown for 1 <nvlink> or <xgmi>: ";
+  EXPECT_EQ(remarksOf("", "nvlink"), std::vector{unknown + "25 GB/s for each link is assumed"});
+  EXPECT_EQ(remarksOf("gcn=\"gfx1100\"", "xgmi"), std::vector{unknown + "50 GB/s for each link is assumed"});
+  EXPECT_TRUE(remarksOf("sm=\"90\"", "nvlink").empty());
+  EXPECT_TRUE(remarksOf("gcn=\"gfx90a\"", "xgmi").empty());
+  EXPECT_TRUE(remarksOf("", "nvlink gbytes=\"30\"").empty());
+}
+
 TEST(NcclXml, SkipsWhatIsNew) {
   const MachineGraph graph =
       read(system("<future><pci/></future><pci busid=\"0000:02:00.0\"><gpu dev=\"0\"><coming "

@@ -135,6 +135,21 @@ TEST(Rails, OfNicsThatHaveNoPlaceAreFastOnes) {
   EXPECT_EQ(rail.next.size(), 1u);
 }
 
+// One adapter for the GPUs of two NUMA nodes, the rate between which no file gives.
+TEST(Rails, SayWhatComesFromAnAssumedRate) {
+  GraphBuilder builder;
+  for (const char* name : {"0", "1"}) {
+    const int32_t numa = builder.add({NodeKind::kNuma, 0, name, kAssumedPackageGBytesPerS});
+    builder.add({NodeKind::kGpu, numa, std::string("g") + name, 63});
+    if (*name == '0') builder.add({NodeKind::kNic, numa, "n0", 63, 50});
+  }
+  const std::vector<Rail> rails = railsOf(built(builder));
+  EXPECT_FALSE(rails[0].is_assumed);
+  EXPECT_EQ(rails[0].gbytes_per_s, 25);
+  EXPECT_TRUE(rails[1].is_assumed);
+  EXPECT_EQ(rails[1].gbytes_per_s, kAssumedPackageGBytesPerS);
+}
+
 // A rank that may run anywhere: all NICs but slow ones, wherever they are.
 TEST(Rails, OfTheMachineAreAllFastNics) {
   const MachineGraph graph = machineWith(1, {25, 1}, {25});

@@ -68,6 +68,7 @@ Notes::Notes(const MachinePlan& plan) {
   write(fabrics);
   write(railLines(plan));
   write(railReasons(plan));
+  write(plan.graph.remarks());
 }
 
 void Notes::write(const Lines& texts) {

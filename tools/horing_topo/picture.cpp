@@ -133,7 +133,9 @@ class Picture {
     const double speed = node.host_gbytes_per_s > 0           ? node.host_gbytes_per_s
                          : gpu || node.port_gbytes_per_s == 0 ? node.gbytes_per_s
                                                               : node.port_gbytes_per_s;
-    svg_.text(middle, at.y + 41, "small", speed > 0 ? bandwidthText(speed) : "", Anchor::kMiddle);
+    const bool is_link_of_nic = !gpu && node.port_gbytes_per_s == 0 && speed > 0;
+    svg_.text(middle, at.y + 41, "small", (is_link_of_nic ? "PCIe " : "") + bandwidthText(speed),
+              Anchor::kMiddle);
     svg_.text(middle, at.y + 54, "small", cut(gpu ? railOf(index) : railsText(rails_of_nic_[index]), room),
               Anchor::kMiddle);
   }

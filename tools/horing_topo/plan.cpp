@@ -98,14 +98,13 @@ std::string whyNoWider(const MachinePlan& plan) {
   }
 }
 
-// Descriptions do not give the rates between NUMA nodes and between packages.
-bool isAssumed(const Ring& ring) {
-  return ring.worst >= PathKind::kPackage &&
-         (ring.gbytes_per_s == kAssumedNumaGBytesPerS || ring.gbytes_per_s == kAssumedPackageGBytesPerS);
+// Of a ring or a way. Descriptions do not give the rates between NUMA nodes and between packages.
+std::string rateText(double gbytes_per_s, bool is_assumed) {
+  return bandwidthText(gbytes_per_s) + (is_assumed ? " (assumed)" : "");
 }
 
 std::string hopsText(double gbytes_per_s, int32_t host_hops) {
-  return bandwidthText(gbytes_per_s) +
+  return rateText(gbytes_per_s, host_hops > 0 && isAssumedRate(gbytes_per_s)) +
          formatString(", %d hop%s through the host", host_hops, host_hops == 1 ? "" : "s");
 }
 
@@ -117,11 +116,19 @@ std::string listed(const MachinePlan& plan, const std::vector<int32_t>& nodes) {
 
 constexpr size_t kMostNamed = 2;  // of adapters that would be next
 
-std::string boundText(const Rail& rail) {
+// Of adapters whose line is unknown the PCIe link is what is known.
+std::string adaptersText(const MachineGraph& graph, const Rail& rail) {
+  std::string text = "bound by the adapters";
+  if (rail.sharers > 1) text += formatString(", which %d share", rail.sharers);
+  const bool knows_lines = std::all_of(rail.nics.begin(), rail.nics.end(),
+                                       [&](int32_t nic) { return graph.node(nic).port_gbytes_per_s > 0; });
+  return knows_lines ? text : text + " (their PCIe links: the speed of a line is unknown)";
+}
+
+std::string boundText(const MachineGraph& graph, const Rail& rail) {
   switch (rail.bound) {
     case Rail::Bound::kAdapters:
-      return rail.sharers > 1 ? formatString("bound by the adapters, which %d share", rail.sharers)
-                              : "bound by the adapters";
+      return adaptersText(graph, rail);
     case Rail::Bound::kWay:
       return "bound by the way to the adapters";
     case Rail::Bound::kMember:
@@ -137,16 +144,18 @@ std::string boundText(const Rail& rail) {
 std::vector<std::string> ringReasons(const MachinePlan& plan) {
   const Ring& ring = plan.ring;
   if (ring.order.size() < 2) return {};
-  std::vector<std::string> lines = {"narrowest hop " + bandwidthText(ring.gbytes_per_s) +
-                                    (isAssumed(ring) ? " (assumed)" : "") +
+  const bool is_assumed = ring.worst >= PathKind::kPackage && isAssumedRate(ring.gbytes_per_s);
+  std::vector<std::string> lines = {"narrowest hop " + rateText(ring.gbytes_per_s, is_assumed) +
                                     "; farthest: " + pathKindName(ring.worst)};
   if (ring.gbytes_per_s > 0) {
     const auto members = static_cast<double>(ring.order.size());
     const double ms = 2 * (members - 1) / members * (1 << 30) / ring.gbytes_per_s / 1e6;
-    lines.push_back(formatString("an all-reduce of 1 GiB by this ring takes %.3g ms or more", ms));
+    lines.push_back(formatString("an all-reduce of 1 GiB by this ring takes %.3g ms or more%s", ms,
+                                 is_assumed ? ", if what is assumed holds" : ""));
   }
   if (ring.wider_gbytes_per_s > 0)
-    lines.push_back("no ring has only hops of " + bandwidthText(ring.wider_gbytes_per_s) +
+    lines.push_back("no ring has only hops of " +
+                    rateText(ring.wider_gbytes_per_s, isAssumedRate(ring.wider_gbytes_per_s)) +
                     " and more: " + whyNoWider(plan));
   const bool is_plain = ring.tree_gbytes_per_s == ring.gbytes_per_s && ring.tree_host_hops == ring.host_hops;
   lines.push_back(is_plain ? "as good as the order of the machine"
@@ -163,9 +172,10 @@ std::vector<std::string> railLines(const MachinePlan& plan) {
     const Rail& rail = plan.rails[member];
     if (rail.nics.empty()) return {"no rail: the description has no NIC"};
     used.insert(rail.nics.begin(), rail.nics.end());
-    lines.push_back(formatString(
-        "rail %zu %s by %s: %s, %s", member, plan.memberName(static_cast<int32_t>(member)).c_str(),
-        listed(plan, rail.nics).c_str(), pathKindName(rail.path), bandwidthText(rail.gbytes_per_s).c_str()));
+    lines.push_back(formatString("rail %zu %s by %s: %s, %s", member,
+                                 plan.memberName(static_cast<int32_t>(member)).c_str(),
+                                 listed(plan, rail.nics).c_str(), pathKindName(rail.path),
+                                 rateText(rail.gbytes_per_s, rail.is_assumed).c_str()));
   }
   std::string spare;
   for (const int32_t nic : plan.graph.ofKind(NodeKind::kNic))
@@ -179,7 +189,7 @@ std::vector<std::string> railReasons(const MachinePlan& plan) {
   for (size_t member = 0; member < plan.rails.size(); ++member) {
     const Rail& rail = plan.rails[member];
     if (rail.nics.empty()) return {};
-    std::string reason = boundText(rail);
+    std::string reason = boundText(plan.graph, rail);
     const size_t others = rail.next.size();
     if (others > 0)
       reason += "; next would be " +

@@ -19,6 +19,8 @@ std::string nodeLine(const MachinePlan& plan, int32_t index, int depth) {
       node.kind == NodeKind::kGpu || node.kind == NodeKind::kNic || node.kind == NodeKind::kBridge;
   std::string facts;
   if (device && (node.gbytes_per_s > 0 || !node.bus.empty())) facts = bandwidthText(node.gbytes_per_s);
+  if (node.kind == NodeKind::kNic && node.port_gbytes_per_s == 0 && node.gbytes_per_s > 0)
+    facts += ", line unknown";
   if (node.host_gbytes_per_s > 0) facts += ", to the processor " + bandwidthText(node.host_gbytes_per_s);
   if (node.port_gbytes_per_s > 0)
     facts += (facts.empty() ? "line " : ", line ") + bandwidthText(node.port_gbytes_per_s);
@@ -96,10 +98,17 @@ std::string planAsJson(const MachinePlan& plan) {
     rails.push_back({{"member", plan.members[member]},
                      {"nics", plan.rails[member].nics},
                      {"gbytes_per_s", plan.rails[member].gbytes_per_s},
+                     {"assumed", plan.rails[member].is_assumed},
                      {"path", pathKindName(plan.rails[member].path)},
                      {"sharers", plan.rails[member].sharers},
                      {"next", plan.rails[member].next}});
-  return Json({{"nodes", nodes}, {"links", links}, {"ring", ring}, {"rails", rails}}).dump(2) + "\n";
+  return Json({{"nodes", nodes},
+               {"links", links},
+               {"ring", ring},
+               {"rails", rails},
+               {"remarks", plan.graph.remarks()}})
+             .dump(2) +
+         "\n";
 }
 
 }  // namespace horing::topo
