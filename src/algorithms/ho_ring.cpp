@@ -13,11 +13,11 @@
 // Cost, D bytes in total: D(M-1)/M into each group, the lower bound; D(m-1)/m inside it per rank; hops (M-1) slow + (m-1) fast. Time (M-1)
 // * max(te, ti) + ti, te one hop of a chunk on all rails, ti one row inside the group. All-reduce takes twice that. Other patterns move the
 // same bytes in other numbers of hops: direct 1 instead of k-1 for a ring of k, halving about k/2. ho_ordered is ho_direct with its folds
-// in an order, and with roundings, that depend on the group map alone: the shares of a group by local index, rounded; then the sums
-// of the groups by number. The result does not depend on the size, the slicing or the owner of a chunk. Its reduce gathers at the root what
-// reduce-scatter left: D(M-1)/M bytes more into the root's group. ho_doubling (all-reduce only) sends a rank's whole share of D/m bytes in
-// each of log2 M slow hops: D log2 M bytes into a group, which for two groups is no more than ho_ring's, in half the slow hops. ho_shares
-// (all-reduce only) is ho_direct with rows of different sizes (selection/group_shares.h).
+// in an order, and with roundings, that depend on the group map alone: the shares of a group by local index, rounded; then the sums of the
+// groups by number. The result does not depend on the size, the slicing or the owner of a chunk. Its reduce gathers at the root what
+// reduce-scatter left, by a binomial tree on each rail: D(M-1)/M bytes more into the root's group. ho_doubling (all-reduce only) sends a
+// rank's whole share of D/m bytes in each of log2 M slow hops: D log2 M bytes into a group, which for two groups is no more than ho_ring's,
+// in half the slow hops. ho_shares (all-reduce only) is ho_direct with rows of different sizes (selection/group_shares.h).
 #include <array>
 
 #include "algorithms/catalogue.h"

@@ -8,12 +8,14 @@
 //   reduce-scatter:  the mirrored time reversal: the innermost lane reduces row after row, in the order in which the
 //                    next lane outwards needs them, which folds them over its own line.
 //   all-reduce:      one after the other; partials live in the output.
-//   reduce:          a reduce-scatter whose results go straight to the root.
+//   reduce:          a reduce-scatter whose results go to the root: by a tree along the outermost line, then inside the root's part.
 // If the innermost level is ordered, an earlier lane hands it this rank's inputs, rounded as if they had been sent. If the outermost level
 // doubles, it all-reduces the rank's own chunk, reduced over all inner levels, in one step. Cost: each level receives what its pattern
 // does, over rows that hold one chunk for each member of its line and come once for each chunk of the levels outside.
 #include "algorithms/nest.h"
 
+#include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "algorithms/doubling.h"
@@ -221,17 +223,36 @@ class Nest {
     add(lane);
   }
 
+  // By a binomial tree along the outermost line, then inside the root's part: were all parts to send there at once, the queue of its link
+  // would overflow.
   void sendToRoot(int32_t root) {
+    const int32_t parts = schedule_.grid.rows, members = schedule_.grid.columns;
+    const int32_t member = own_ % members, first = root / members * members;
+    const int32_t distance = (own_ / members - root / members + parts) % parts;
+    const int32_t to_parent = distance & -distance;
+    // A position of the part at this distance from the root's, and the number of its chunk.
+    const auto at = [&](int32_t part, int32_t local) {
+      return (first + part * members) % (parts * members) + local;
+    };
     LaneBuilder lane;
     BlockBuilder steps = lane.once();
-    StepBuilder own = steps.at(own_).read(result_);
-    if (own_ != root) {
-      own.send(root);
-    } else {
-      own.keep(kOutput);
-      const int32_t n = schedule_.grid.chunks();
-      for (int32_t distance = 1; distance < n; ++distance)
-        steps.at((root + distance) % n).recv((root + distance) % n).keep(kOutput);
+    const int32_t below = distance == 0 ? parts : std::min(to_parent, parts - distance);
+    for (int32_t part = 0; part < below; ++part) {
+      StepBuilder step = steps.at(at(distance + part, member));
+      if (part == 0) {
+        step.read(result_);
+      } else {
+        step.recv(at(distance + static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(part))), member));
+      }
+      if (own_ == root) {
+        step.keep(kOutput);
+      } else {
+        step.send(distance == 0 ? root : at(distance - to_parent, member));
+      }
+      for (int32_t other = 1; own_ == root && other < members; ++other) {
+        const int32_t local = (member + other) % members;
+        steps.at(at(part, local)).recv(at(0, local)).keep(kOutput);
+      }
     }
     add(lane);
   }

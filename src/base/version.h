@@ -6,7 +6,7 @@
 namespace horing {
 
 // Raised whenever the wire format changes: handshake, control messages, data frames, and how a call is cut into messages.
-inline constexpr uint32_t kProtocolVersion = 20;
+inline constexpr uint32_t kProtocolVersion = 21;
 // major * 10000 + minor * 100 + patch, as in the C API, whose header states it.
 extern const uint32_t kLibraryVersion;
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "../schedule/build_all.h"
 #include "proven.h"
 
@@ -57,6 +59,24 @@ TEST(Nest, MovesOneChunkPerMemberOverTheOutermostLevel) {
     for (const int32_t peer : recvPeers(schedule.lanes[0]))
       EXPECT_EQ(peer % 6, schedule.position % 6) << "leaves its rail";
   }
+}
+
+// A binomial tree: if all groups sent to the root's at once, the queue of its link would overflow, as it did between four nodes.
+TEST(Nest, GathersAtTheRootFromFewGroups) {
+  for (const auto& [groups, members] : {std::pair(4, 4), {5, 3}, {8, 2}, {16, 1}})
+    for (const int32_t root : {0, 1, groups * members - 1}) {
+      size_t into_group = 0, received = 0;
+      for (const Schedule& schedule : buildAll("ho_ordered", Collective::kReduce, {groups, members}, root)) {
+        if (schedule.position / members != root / members) continue;
+        for (const int32_t peer : recvPeers(schedule.lanes.back()))
+          into_group += peer / members != root / members ? 1 : 0;
+        received += static_cast<size_t>(schedule.lanes.back().stepCount());
+      }
+      const int depth = std::bit_width(static_cast<uint32_t>(groups - 1));
+      EXPECT_EQ(into_group, static_cast<size_t>(members * depth)) << groups << " x " << members;
+      EXPECT_EQ(received, static_cast<size_t>(groups * (2 * members - 1)))
+          << "each chunk once, the others by way of a member";
+    }
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ TEST(Introduction, TellsOfEverySettingThatRanksMustShare) {
 
 // As for control messages: a change of these bytes raises the version of the protocol.
 TEST(Introduction, IsTheSameBytesInEveryLibraryOfThisProtocol) {
-  EXPECT_EQ(kProtocolVersion, 20u);
+  EXPECT_EQ(kProtocolVersion, 21u);
   EXPECT_EQ(hexText(Key::derive(encodeFields(someIntroduction()), "introduction").bytes),
             "0d02367a105b755a4cfb83acf67d01fa580160d6b120b344e88e2bb82c83b1da");
 }

@@ -202,7 +202,7 @@ TEST(ControlMessages, AreTheSameBytesInEveryLibraryOfThisProtocol) {
     text.insert(text.end(), message.begin(), message.end());
     digest = Key::derive(text, "control messages");
   }
-  EXPECT_EQ(kProtocolVersion, 20u);
+  EXPECT_EQ(kProtocolVersion, 21u);
   EXPECT_EQ(hexText(digest.bytes), "45186bafdb76f73def9232b3f64bb39afce78b1733a98c4567f582c9c8807065");
 }
 
