@@ -144,6 +144,9 @@ class Reader {
   std::string read(std::string_view line) {
     line = trim(line.substr(0, line.find('#')));
     if (line.empty()) return {};
+    if (line.starts_with('<'))
+      return "this is XML, such as a topology file, which 'horing-topo' reads; a machine is lines of "
+             "'key = value': 'horing-sim machine' prints one";
     const size_t equals = line.find('=');
     if (equals == std::string_view::npos) return "expected 'key = value', got '" + shown(line) + "'";
     const std::string_view key = trim(line.substr(0, equals)), value = trim(line.substr(equals + 1));

@@ -34,6 +34,7 @@ TEST(MachineModel, SaysWhatIsWrongAndWhere) {
       {"nodes = 2\nnodes = 3", "m, line 2: 'nodes' is given twice"},
       {"nodes 2", "m, line 1: expected 'key = value', got 'nodes 2'"},
       {"nods = 2", "there is no key 'nods'"},
+      {"<system version=\"1\">", "this is XML, such as a topology file, which 'horing-topo' reads"},
       {"nodes = 0", "nodes takes a whole number from 1 to 131072, not '0'"},
       {"nodes = 2.5", "whole number"},
       {"\n\ninter_latency_us = -1", "m, line 3: inter_latency_us takes a number from 0"},
