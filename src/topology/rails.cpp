@@ -77,12 +77,20 @@ std::map<std::string, int> nicDistances(const MachineGraph& graph, int32_t home)
   std::map<std::string, int> distances;
   const std::vector<int32_t> nics = graph.ofKind(NodeKind::kNic);
   const double fastest = fastestOf(graph, nics);
-  const auto has_no_place = [&](int32_t nic) { return graph.node(nic).parent == 0; };
+  // A machine without NUMA nodes holds its PCI devices itself.
+  const auto has_no_place = [&](int32_t nic) {
+    return graph.node(nic).parent == 0 && graph.node(nic).bus.empty();
+  };
   if (std::all_of(nics.begin(), nics.end(), has_no_place)) home = 0;
+  // A bond has no place either: it counts where all that the machine itself holds on PCI is far slower.
+  const bool has_fast_place = std::any_of(nics.begin(), nics.end(), [&](int32_t nic) {
+    const double speed = speedOf(graph.node(nic));
+    return graph.node(nic).parent != 0 || (!has_no_place(nic) && (speed == 0 || 2 * speed >= fastest));
+  });
   const bool is_gpu = graph.node(home).kind == NodeKind::kGpu;
   for (const int32_t nic : nics) {
     const GraphNode& node = graph.node(nic);
-    if (has_no_place(nic) && home != 0) continue;
+    if (has_no_place(nic) && has_fast_place && home != 0) continue;
     int& distance = distances[node.name];
     if (speedOf(node) > 0 && 2 * speedOf(node) < fastest) distance = kFurtherThanPaths;
     if (home == 0) continue;
