@@ -78,6 +78,13 @@ TEST_P(Machines, AreDrawnOnAScreen) {
   expectOnAScreen(read(fileText(HORING_MACHINES "/" + GetParam() + ".xml")), GetParam());
 }
 
+TEST(Pictures, ShowTheAddressOfAnAdapterWithoutAName) {
+  const std::string picture =
+      topo::planAsSvg(topo::planMachine(read(fileText(HORING_MACHINES "/azure-ndv5.xml"))), "");
+  EXPECT_NE(picture.find("class=\"name\" text-anchor=\"middle\">adapter<"), std::string::npos);
+  EXPECT_NE(picture.find("class=\"small\" text-anchor=\"middle\">0101:00:00.0<"), std::string::npos);
+}
+
 // Up to where boxes are left out, and beyond. What is said of 24 NUMA nodes in one line is wider than a screen.
 TEST(Pictures, OfManyNumaNodesAreOnAScreen) {
   for (const char* machine : {"numa:24 core:4 pu:1", "pack:2 numa:12 core:4 pu:1",

@@ -127,9 +127,10 @@ class Picture {
     const bool gpu = node.kind == NodeKind::kGpu;
     const double middle = at.x + at.size.width / 2;
     const double room = at.size.width - 8;
-    svg_.text(middle, at.y + 15, "name", cut(plan_.nodeName(index), room * 0.9), Anchor::kMiddle);
-    const std::string where = node.bus == node.name && !gpu ? "" : node.bus;
-    svg_.text(middle, at.y + 28, "small", cut(where, room), Anchor::kMiddle);
+    // A file may have no name for an adapter; its address fills the box in the letters of a name.
+    const std::string name = node.bus == node.name && !gpu ? "adapter" : plan_.nodeName(index);
+    svg_.text(middle, at.y + 15, "name", cut(name, room * 0.9), Anchor::kMiddle);
+    svg_.text(middle, at.y + 28, "small", cut(node.bus, room), Anchor::kMiddle);
     const double speed = node.host_gbytes_per_s > 0           ? node.host_gbytes_per_s
                          : gpu || node.port_gbytes_per_s == 0 ? node.gbytes_per_s
                                                               : node.port_gbytes_per_s;
