@@ -207,11 +207,12 @@ GraphPath MachineGraph::treePath(int32_t from, int32_t to) const {
   return path;
 }
 
-GraphPath MachineGraph::path(int32_t from, int32_t to) const {
+GraphPath MachineGraph::path(int32_t from, int32_t to, double enough) const {
   if (from == to) return {PathKind::kSame, 0, 0};
   const GraphPath tree = treePath(from, to);
   const double direct = directGBytesPerS(from, to);
-  return direct > 0 && direct >= tree.gbytes_per_s ? GraphPath{PathKind::kDirect, direct, 1} : tree;
+  return direct > 0 && direct >= std::min(tree.gbytes_per_s, enough) ? GraphPath{PathKind::kDirect, direct, 1}
+                                                                     : tree;
 }
 
 }  // namespace horing

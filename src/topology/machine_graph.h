@@ -88,9 +88,9 @@ class MachineGraph {
   int32_t treePosition(int32_t index) const { return tree_position_[static_cast<size_t>(index)]; }
   // Nearest ancestor, or itself, of one kind; -1: none.
   int32_t within(int32_t index, NodeKind kind) const;
-  // The direct link, if there is one that is not slower than the path through the tree; otherwise the path. A GPU with a link to its
-  // processor takes that, except to what shares a PCIe switch with it.
-  GraphPath path(int32_t from, int32_t to) const;
+  // The direct link, if there is one that is not slower than the path through the tree, or has `enough`; otherwise the path. A GPU with a
+  // link to its processor takes that, except to what shares a PCIe switch with it.
+  GraphPath path(int32_t from, int32_t to, double enough = kMaxGBytesPerS) const;
 
   // Ignores remarks.
   bool operator==(const MachineGraph& other) const {

@@ -22,8 +22,11 @@ bool isThroughHost(PathKind kind) {
 struct Hop {
   // An edge of unknown bandwidth gets the value assumed inside a NUMA node, or it would lose to distant edges.
   int64_t mbytes_per_s = 0;
+  int64_t direct_mbytes_per_s = 0;  // of the direct link, which may be slower
   int32_t edges = 0;
-  bool through_host = false;
+
+  // In a ring of this width.
+  bool isThroughHost(int64_t width) const { return direct_mbytes_per_s < width; }
 };
 
 // The narrowest hop, then fewer hops through the host, then the total width of hops, then fewer edges: higher is better.
@@ -38,8 +41,12 @@ class Search {
         const GraphPath path = graph.path(members[a], members[b]);
         const double known = path.gbytes_per_s > 0 ? path.gbytes_per_s : kAssumedNumaGBytesPerS;
         const int64_t mbytes = std::llround(known * 1000);
-        hops_[a * size_ + b] = {path.kind == PathKind::kSame ? kSamePlaceMbytes : mbytes, path.hops,
-                                isThroughHost(path.kind)};
+        const GraphPath direct = graph.path(members[a], members[b], 0);
+        Hop& way = hops_[a * size_ + b];
+        way = {mbytes, 0, path.hops};
+        if (path.kind == PathKind::kSame) way.mbytes_per_s = way.direct_mbytes_per_s = kSamePlaceMbytes;
+        if (direct.kind == PathKind::kDirect)
+          way.direct_mbytes_per_s = std::llround(direct.gbytes_per_s * 1000);
       }
   }
 
@@ -50,13 +57,15 @@ class Search {
   Score score(const std::vector<int32_t>& order) const {
     int64_t narrowest = INT64_MAX;
     int64_t host_hops = 0, sum = 0, edges = 0;
+    const auto next = [&](size_t i) -> const Hop& {
+      return hop(order[i], order[i + 1 < order.size() ? i + 1 : 0]);
+    };
     for (size_t i = 0; i < order.size(); ++i) {
-      const Hop& next = hop(order[i], order[i + 1 < order.size() ? i + 1 : 0]);
-      narrowest = std::min(narrowest, next.mbytes_per_s);
-      host_hops += next.through_host ? 1 : 0;
-      sum += next.mbytes_per_s;
-      edges += next.edges;
+      narrowest = std::min(narrowest, next(i).mbytes_per_s);
+      sum += next(i).mbytes_per_s;
+      edges += next(i).edges;
     }
+    for (size_t i = 0; i < order.size(); ++i) host_hops += next(i).isThroughHost(narrowest) ? 1 : 0;
     return {narrowest, -host_hops, sum, -edges};
   }
 
@@ -91,7 +100,7 @@ CycleSearch Search::ringOfWidth(const std::vector<int32_t>& start, int64_t width
   std::vector<VertexSet> edges(size_);
   for (size_t a = 0; a < size_; ++a)
     for (size_t b = 0; b < size_; ++b)
-      if (a != b && at(a, b).mbytes_per_s >= width && (hops == Hops::kAll || !at(a, b).through_host))
+      if (a != b && at(a, b).mbytes_per_s >= width && (hops == Hops::kAll || !at(a, b).isThroughHost(width)))
         edges[a].set(b);
   const auto worth = [&](size_t a, size_t b) { return at(a, b).mbytes_per_s; };
   CycleSearch search = findCycle(edges, worth, std::min(kMaxCycleSteps, most_steps));
@@ -172,13 +181,19 @@ struct Measures {
 Measures measure(const MachineGraph& graph, std::span<const int32_t> members,
                  const std::vector<int32_t>& order) {
   Measures ring;
-  for (size_t i = 0; order.size() > 1 && i < order.size(); ++i) {
+  const auto pathOf = [&](size_t i, double enough) {
     const auto from = static_cast<size_t>(order[i]), to = static_cast<size_t>(order[(i + 1) % order.size()]);
-    const GraphPath path = graph.path(members[from], members[to]);
-    ring.worst = std::max(ring.worst, path.kind);
-    ring.host_hops += isThroughHost(path.kind) ? 1 : 0;
-    if (path.gbytes_per_s > 0 && (ring.gbytes_per_s == 0 || path.gbytes_per_s < ring.gbytes_per_s))
-      ring.gbytes_per_s = path.gbytes_per_s;
+    return graph.path(members[from], members[to], enough);
+  };
+  const size_t hops = order.size() > 1 ? order.size() : 0;
+  for (size_t i = 0; i < hops; ++i)
+    if (const double width = pathOf(i, kMaxGBytesPerS).gbytes_per_s;
+        width > 0 && (ring.gbytes_per_s == 0 || width < ring.gbytes_per_s))
+      ring.gbytes_per_s = width;
+  for (size_t i = 0; i < hops; ++i) {
+    const PathKind kind = pathOf(i, ring.gbytes_per_s).kind;
+    ring.worst = std::max(ring.worst, kind);
+    ring.host_hops += isThroughHost(kind) ? 1 : 0;
   }
   return ring;
 }

@@ -1,11 +1,12 @@
 #pragma once
 // Finds a ring through the members of a group on one machine.
 //
-// A *hop* joins two consecutive members of the ring (the last and the first, too). Rings are compared by the bandwidth of the narrowest
-// hop; then by fewer hops through the host (PCIe, memory) if direct links exist; then by the total bandwidth of hops; then by fewer tree
-// edges crossed. The baseline is the members in tree order (one NUMA node after the other, one switch after the other), which crosses every
-// edge of the tree once each way. Direct links may allow a better ring: for each width, the search looks for a cycle of hops of at least
-// that width, first of direct links alone (cycle_search.h), and swaps then improve it.
+// A *hop* joins two consecutive members of the ring (the last and the first, too). It takes a direct link that is as wide as the narrowest
+// hop, even if the host is wider there. Rings are compared by the bandwidth of the narrowest hop; then by fewer hops through the host
+// (PCIe, memory) if direct links exist; then by the total bandwidth of hops; then by fewer tree edges crossed. The baseline is the members
+// in tree order (one NUMA node after the other, one switch after the other), which crosses every edge of the tree once each way. Direct
+// links may allow a better ring: for each width, the search looks for a cycle of hops of at least that width, first of direct links alone
+// (cycle_search.h), and swaps then improve it.
 //
 // Limits count steps, not time, and widths are integers (MB/s), so that every rank finds the same ring.
 #include <cstdint>

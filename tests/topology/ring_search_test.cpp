@@ -48,6 +48,26 @@ TEST(RingSearch, FindsTheWidestRingOfRandomMeshes) {
   }
 }
 
+// Between the NUMA nodes links are the widest way, so that the ring has their width; inside, the host is wider than the links beside it
+// (as a virtual machine of MI200 claims). Links make the whole ring, in which no hop goes through the host.
+TEST(RingSearch, TakesLinksThatAreAsWideAsTheRing) {
+  GraphBuilder builder;
+  std::vector<int32_t> gpus;
+  for (const char* name : {"0", "1"}) {
+    const int32_t numa = builder.add({NodeKind::kNuma, 0, name, kAssumedPackageGBytesPerS});
+    for (int gpu = 0; gpu < 3; ++gpu)
+      gpus.push_back(builder.add({NodeKind::kGpu, numa, formatString("g%s%d", name, gpu), 63}));
+  }
+  for (const auto& [a, b] : {std::pair(0, 1), {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 0}, {2, 4}})
+    builder.link(gpus[static_cast<size_t>(a)], gpus[static_cast<size_t>(b)], 50);
+  const MachineGraph graph = built(builder);
+  const Ring ring = searchRing(graph, graph.ofKind(NodeKind::kGpu));
+  EXPECT_EQ(ring.gbytes_per_s, 50);
+  EXPECT_EQ(ring.host_hops, 0);
+  EXPECT_EQ(ring.worst, PathKind::kDirect);
+  EXPECT_EQ(ring.order, (std::vector<int32_t>{0, 1, 2, 3, 4, 5}));
+}
+
 TEST(RingSearch, CrossesEveryPartOfATreeOnce) {
   const MachineGraph graph = read("pack:2 numa:2 core:2 pu:1");
   const std::vector<int32_t> numa = graph.ofKind(NodeKind::kNuma);

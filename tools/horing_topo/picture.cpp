@@ -171,7 +171,7 @@ class Picture {
     for (size_t i = 0; i < hops(); ++i) {
       if (!isDrawnHop(i)) continue;
       const int32_t from = ringMember(i), to = ringMember(i + 1);
-      const GraphPath path = graph_.path(from, to);
+      const GraphPath path = graph_.path(from, to, plan_.ring.gbytes_per_s);
       svg_.beginGroup(plan_.nodeName(from) + " to " + plan_.nodeName(to) + ": " + pathKindName(path.kind) +
                       ", " + bandwidthText(path.gbytes_per_s));
       const double low = sameRow(from, to) ? drawHop(from, to, hopClass(path.kind))
