@@ -304,6 +304,37 @@ TEST(Settings, WhatMeansNothingHereIsIgnored) {
   EXPECT_HORING(horingCommDestroy(comm));
 }
 
+// These algorithms need groups of one size; where groups differ, others run instead.
+TEST(Settings, ForceAlgorithmsThatUnequalGroupsCannotRun) {
+  constexpr int kRanks = 4;
+  constexpr size_t kCount = 3001;
+  for (const char* algorithm : {"ho_leaders", "ho_leaders_split", "ho_ordered"}) {
+    SCOPED_TRACE(algorithm);
+    const Setting forced("HORING_ALGO", algorithm);
+    const std::vector<horingComm_t> comms = makeGroups({"a", "b", "a", "a"});
+    ASSERT_FALSE(testing::Test::HasFailure());
+    onEveryRank(kRanks, [&](int rank) {
+      const horingComm_t comm = comms[static_cast<size_t>(rank)];
+      const auto sum = [](size_t i) { return element(0, i) + element(1, i) + element(2, i) + element(3, i); };
+      const std::vector<float> in = filled(rank, kCount * kRanks);
+      std::vector<float> out(kCount * kRanks);
+      EXPECT_HORING(horingAllReduce(in.data(), out.data(), kCount, horingFloat, horingSum, comm, nullptr));
+      EXPECT_TRUE(holds(out.data(), kCount, sum)) << "all-reduce";
+      EXPECT_HORING(
+          horingReduceScatter(in.data(), out.data(), kCount, horingFloat, horingSum, comm, nullptr));
+      const size_t first = kCount * static_cast<size_t>(rank);
+      EXPECT_TRUE(holds(out.data(), kCount, [&](size_t i) { return sum(first + i); })) << "reduce-scatter";
+      EXPECT_HORING(horingAllGather(in.data(), out.data(), kCount, horingFloat, comm, nullptr));
+      EXPECT_TRUE(holds(out.data(), out.size(), [&](size_t i) {
+        return element(static_cast<int>(i / kCount), i % kCount);
+      })) << "all-gather";
+      EXPECT_HORING(horingReduce(in.data(), out.data(), kCount, horingFloat, horingSum, 1, comm, nullptr));
+      EXPECT_TRUE(rank != 1 || holds(out.data(), kCount, sum)) << "reduce";
+    });
+    for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  }
+}
+
 TEST(Settings, NameANetwork) {
   // In place of another one, which alone would not do here.
   const Setting transports("HORING_TRANSPORTS", "verbs");

@@ -172,11 +172,15 @@ TEST(Selector, PassesOverWhatGroupsOfUnequalSizeCannotRun) {
   const Selector selector({config, map, table});
   EXPECT_EQ(chosen(selector, Collective::kAllReduce, 1), "halving_doubling");
   EXPECT_EQ(selector.fallback(), "") << "nobody asked for it";
-  const Config forced = configWith("ho_leaders_split");
-  const Selector cannot({forced, map, table});
-  EXPECT_EQ(chosen(cannot, Collective::kAllReduce, 1), "halving_doubling");
-  EXPECT_NE(cannot.fallback().find("ho_leaders_split needs groups of one size, here they have 1 to 2 ranks"),
-            std::string::npos);
+  for (const char* name : {"ho_leaders", "ho_leaders_split", "ho_ordered"}) {
+    const Config forced = configWith(name);
+    const Selector cannot({forced, map, table});
+    EXPECT_EQ(chosen(cannot, Collective::kAllReduce, 1), "halving_doubling") << name;
+    EXPECT_NE(
+        cannot.fallback().find(std::string(name) + " needs groups of one size, here they have 1 to 2 ranks"),
+        std::string::npos)
+        << cannot.fallback();
+  }
 }
 
 TEST(Selector, GivesGroupsOfUnequalSizeToAlgorithmsThatSpread) {
