@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -168,6 +169,14 @@ const char* inOwnSpelling(const ConfigVariable& v, const char* value) {
   return value;
 }
 
+// A process makes several logs of one configuration.
+bool isSaidFirst(const std::string& error) {
+  static std::mutex mutex;
+  static auto* const said = new std::set<std::string>;  // never destroyed, as the files of logs
+  const std::lock_guard lock(mutex);
+  return said->insert(error).second;
+}
+
 }  // namespace
 
 Result<Config> Config::fromLookup(const Lookup& lookup) {
@@ -244,7 +253,8 @@ Log Config::log(int rank) const {
   const Result<int> file = openLogFile(debug_file);
   if (file.ok()) target.descriptor = file.value();
   const Log made(logLevel(), rank, target);
-  if (!file.ok()) made.warn("config", "%s", file.status().message().c_str());
+  if (!file.ok() && made.enabled(LogLevel::kWarn) && isSaidFirst(file.status().message()))
+    made.warn("config", "%s", file.status().message().c_str());
   return made;
 }
 

@@ -102,7 +102,7 @@ struct Config {
   static Result<Config> fromLookup(const Lookup& lookup);
 
   LogLevel logLevel() const;
-  // The log of a rank, or of the process (-1). Writes to stderr, with a warning, if HORING_DEBUG_FILE cannot be written.
+  // The log of a rank, or of the process (-1). Writes to stderr if HORING_DEBUG_FILE cannot be written, and says so once in a process.
   Log log(int rank = -1) const;
 };
 

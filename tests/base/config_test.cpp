@@ -132,6 +132,21 @@ TEST(Log, GoesToAFileInEitherForm) {
   EXPECT_TRUE(second.ends_with(" [3] NCCL WARN of nccl")) << second;
 }
 
+TEST(Log, GoesToStderrWhereItsFileCannotBeWrittenWhichIsSaidOnce) {
+  static int run = 0;  // once in a process for each path
+  const std::string path = "/nowhere/log" + std::to_string(run++);
+  const Config config = parse({{"HORING_DEBUG_FILE", path}}).value();
+  testing::internal::CaptureStderr();
+  for (const int rank : {-1, 0, 1}) config.log(rank).warn("test", "of rank %d", rank);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string warning = "WARN config: HORING_DEBUG_FILE: cannot write " + path + ": No such file";
+  const size_t at = said.find(warning);
+  ASSERT_NE(at, std::string::npos) << said;
+  EXPECT_EQ(said.find(warning, at + 1), std::string::npos) << said;
+  for (const char* line : {"test: of rank -1", "test: of rank 0", "test: of rank 1"})
+    EXPECT_NE(said.find(line), std::string::npos) << said;
+}
+
 TEST(Config, RefusesAsManySlotsAsWindow) {
   EXPECT_FALSE(parse({{"HORING_TESTS_WINDOW", "8"}, {"HORING_TESTS_SLOTS", "8"}}).ok());
   EXPECT_TRUE(parse({{"HORING_TESTS_WINDOW", "8"}, {"HORING_TESTS_SLOTS", "9"}}).ok());
