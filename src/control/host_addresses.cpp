@@ -2,13 +2,17 @@
 
 #include <net/if.h>
 #include <netdb.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <memory>
 #include <set>
 
+#include "base/fd.h"
+#include "base/listener.h"
 #include "transport/socket/interfaces.h"
 
 namespace horing {
@@ -63,6 +67,25 @@ Result<std::vector<Endpoint>> localAddresses(const InterfaceChoice& choice, uint
   for (const tcp::Interface& interface : chosen)
     addresses.push_back({interface.address.withoutScope(), port});
   return addresses;
+}
+
+bool loopbackIsDown() {
+  const Result<Fd> socket = openSocket(Address::Family::kIpv4);
+  ifreq loopback{};
+  std::memcpy(loopback.ifr_name, "lo", sizeof "lo");
+  return socket.ok() && ::ioctl(socket.value().get(), SIOCGIFFLAGS, &loopback) == 0 &&
+         (loopback.ifr_flags & IFF_UP) == 0;
+}
+
+bool areAllOfThisMachine(const std::vector<Endpoint>& endpoints) {
+  const Result<std::vector<tcp::Interface>> all = tcp::listInterfaces();
+  return std::all_of(endpoints.begin(), endpoints.end(), [&all](const Endpoint& each) {
+    const auto has_it = [&each](const tcp::Interface& own) {
+      return own.address.withoutScope() == each.address.withoutScope();
+    };
+    return each.address.isLoopback() ||
+           (all.ok() && std::any_of(all.value().begin(), all.value().end(), has_it));
+  });
 }
 
 std::vector<Endpoint> behindEachInterface(const std::vector<Endpoint>& endpoints) {

@@ -27,6 +27,10 @@ struct InterfaceChoice {
 // Addresses of the chosen interfaces (transport/socket/interfaces.h), with `port`, the likeliest to be reached first.
 Result<std::vector<Endpoint>> localAddresses(const InterfaceChoice& choice, uint16_t port);
 
+// What leads to this machine's own addresses; false also where that is not known.
+bool loopbackIsDown();
+bool areAllOfThisMachine(const std::vector<Endpoint>& endpoints);
+
 // A link-local address without an interface becomes one address for each of this machine's interfaces.
 std::vector<Endpoint> behindEachInterface(const std::vector<Endpoint>& endpoints);
 

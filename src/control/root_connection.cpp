@@ -26,6 +26,9 @@ constexpr int64_t kRefusalPatienceMs = 3000;
 // A refusal may also come from another host, while the rendezvous is still to open at another of the addresses.
 constexpr int64_t kStrangerPatienceMs = 20'000;
 
+// What starts ranks may set the loopback interface up only after them.
+constexpr int64_t kLoopbackPatienceMs = 2000;
+
 // An unreachable machine is reported long before the deadline.
 constexpr int64_t kSilenceReportedMs = 8000;
 constexpr const char* kAdvice =
@@ -54,6 +57,13 @@ Status isOver(const UniqueIdParts& parts) {
       "it has ended; or these addresses lead elsewhere from here, or a firewall refuses "
       "(HORING_SOCKET_IFNAME chooses the interface)",
       addressList(parts).c_str());
+}
+
+Status withoutLoopback(const UniqueIdParts& parts) {
+  return makeStatus(Code::kSystemError,
+                    "the rendezvous at %s cannot be reached: this machine's own addresses lead through its "
+                    "loopback interface, which is down: `ip link set lo up`",
+                    addressList(parts).c_str());
 }
 
 // What the addresses answered when each was tried once.
@@ -153,7 +163,9 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
   bool silence_reported = false;
   Round last;
   std::optional<int64_t> refused_from_ns;
-  int64_t answer_ms = roots.size() > 1 ? kFirstAnswerMs : kOnlyAttemptMs;
+  const bool may_be_cut_off = loopbackIsDown() && areAllOfThisMachine(roots);
+  const auto cut_off_from = Deadline::after(clock, kLoopbackPatienceMs);
+  int64_t answer_ms = roots.size() > 1 || may_be_cut_off ? kFirstAnswerMs : kOnlyAttemptMs;
   Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // restarts unless all refuse
   for (int pause_ms = kFirstPauseMs; !limit.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
     Round round;
@@ -170,6 +182,8 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
       if (connected.ok() || how == Attempt::kRefusedHere) return connected;
       round.add(connected.status(), how);
     }
+    if (may_be_cut_off && cut_off_from.passed() && !round.any_answers && !limit.over() && loopbackIsDown())
+      return withoutLoopback(parts);
     const bool is_complete = !limit.over(), may_begin = !was_open && round.any_refuses;
     if (!isRefusal(last.error) && (is_complete || last.error.ok() || isRefusal(round.error))) last = round;
     answer_ms = std::min(2 * answer_ms, attempt_ms);

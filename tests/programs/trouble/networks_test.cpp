@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "../../sanitizer.h"
 #include "../../temporary_folder.h"
 #include "job.h"
 
@@ -150,6 +151,28 @@ TEST(InterfaceThatLeadsNowhere, NoneIsAnErrorThatNamesWhatWasTried) {
   EXPECT_NE(failure.text.find("HORING_SOCKET_IFNAME"), std::string::npos) << outcome.everything;
   EXPECT_NE(outcome.everything.find("does not reach rank 1 yet"), std::string::npos) << outcome.everything;
   for (const Event& event : outcome.events) EXPECT_LT(event.took_ms, 50'000) << event.text;
+}
+
+// It leads to 127.0.0.1, and to the address of another interface of the same machine.
+TEST(LoopbackThatIsDown, IsNamedWithinSeconds) {
+  HORING_NEEDS_NAMESPACES();
+  for (const char* root : {"127.0.0.1:4711", "10.0.0.1:4711"}) {
+    const JobOutcome outcome = runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
+      for n in a b; do nsenter --net=/run/netns/$n ip link set lo down; done)",
+                                      .root = root});
+    const Event failure = failureOf(outcome.events, 0);
+    EXPECT_NE(failure.text.find("loopback interface, which is down: `ip link set lo up`"), std::string::npos)
+        << outcome.everything;
+    EXPECT_LT(failure.took_ms, 4'000 * kSlowdown) << failure.text;
+  }
+}
+
+TEST(LoopbackThatIsDown, MayComeUpAfterTheRanksStarted) {
+  HORING_NEEDS_NAMESPACES();
+  expectBothEnd(runOn({.setup = "wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0; $A ip link set lo down",
+                       .root = "10.0.0.1:4711",
+                       .meanwhile = "sleep 1; $A ip link set lo up"}),
+                kWithinSecondsMs);
 }
 
 TEST(WallBetweenNodes, IsSaidLongBeforeTheDeadline) {
