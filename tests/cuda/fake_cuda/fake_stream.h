@@ -38,7 +38,7 @@ class Queue {
   void add(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     works_.push_back(std::move(work));
-    changed_.notify_all();
+    if (works_.size() == 1) changed_.notify_all();
   }
   void synchronize() {
     std::unique_lock lock(mutex_);
@@ -61,7 +61,7 @@ class Queue {
       work();
       lock.lock();
       works_.pop_front();
-      changed_.notify_all();
+      if (works_.empty()) changed_.notify_all();
     }
   }
 
