@@ -50,7 +50,10 @@ constexpr auto kNap = std::chrono::microseconds(50);
 
 template <typename... Arguments>
 int call(const char* name, Arguments... arguments) {
-  return reinterpret_cast<int (*)(Arguments...)>(::dlsym(RTLD_DEFAULT, name))(arguments...);
+  thread_local std::map<const char*, void*> found;  // by the literal
+  void*& function = found[name];
+  if (!function) function = ::dlsym(RTLD_DEFAULT, name);
+  return reinterpret_cast<int (*)(Arguments...)>(function)(arguments...);
 }
 template <typename... Arguments>
 void check(const char* name, Arguments... arguments) {
@@ -134,15 +137,13 @@ class Memory : public c10::Allocator {
     const std::lock_guard lock(mutex_);
     collect();
     auto& idle = idle_[kind];
-    unsigned long long at = 0;
+    void* data = nullptr;
     if (idle.empty()) {
-      enter(current_device);
-      check("cuMemAlloc_v2", &at, std::get<size_t>(kind));
+      data = ofDriver(std::get<size_t>(kind));
     } else {
-      at = reinterpret_cast<unsigned long long>(idle.back());
+      data = idle.back();
       idle.pop_back();
     }
-    void* const data = reinterpret_cast<void*>(at);
     used_[data] = {kind, {}};
     return {data, data, &Memory::free, device};
   }
@@ -173,6 +174,22 @@ class Memory : public c10::Allocator {
     std::vector<void*> events;
   };
 
+  // Under the lock. Small ones are parts of one piece, as the allocator of CUDA has them: each kernel that begins or ends makes the
+  // driver visit every piece.
+  void* ofDriver(size_t bytes) {
+    constexpr size_t kPiece = size_t{1} << 20;
+    enter(current_device);
+    if (bytes > kPiece / 4) return pieceOf(bytes);
+    auto& [at, left] = begun_[current_device];
+    if (left < bytes) std::tie(at, left) = std::pair(pieceOf(kPiece), kPiece);
+    left -= bytes;
+    return std::exchange(at, at + bytes);
+  }
+  static char* pieceOf(size_t bytes) {
+    unsigned long long at = 0;
+    check("cuMemAlloc_v2", &at, bytes);
+    return reinterpret_cast<char*>(at);
+  }
   static void free(void* data) {
     if (data) get().giveBack(data);
   }
@@ -206,6 +223,7 @@ class Memory : public c10::Allocator {
   std::map<Kind, std::vector<void*>> idle_;
   std::map<void*, Use> used_;
   std::vector<Leaving> leaving_;
+  std::array<std::pair<char*, size_t>, kDevices> begun_{};  // pieces: where unused memory begins, and how much is left
 };
 
 // Of the host. Pages stay with the process.
@@ -364,11 +382,16 @@ at::Tensor copyFrom(const at::Tensor& self, const at::Tensor& target, bool non_b
   if (target.numel() == 0) return target;
   const bool crosses = !self.is_privateuseone() || !target.is_privateuseone();
   const auto device = (target.is_privateuseone() ? target : self).device().index();
-  put(currentStream(device), [from = reached(self), to = reached(target)] {
+  const auto copy = [from = reached(self), to = reached(target)] {
     const at::AutoDispatchBelowADInplaceOrView guard;
     to.copy_(from);
-  });
-  if (crosses && !non_blocking) synchronizeCurrent(device);
+  };
+  if (crosses && !non_blocking) {  // here, where its end is waited for: most operations begin and end with such copies
+    synchronizeCurrent(device);
+    copy();
+  } else {
+    put(currentStream(device), copy);
+  }
   return target;
 }
 
