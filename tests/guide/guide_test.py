@@ -6,9 +6,9 @@ usage: guide_test.py commands SOURCE_FOLDER BIN_FOLDER PREFIX     every block ma
        guide_test.py links SOURCE_FOLDER                          every relative link of every page of the repository, and every
                                                                   error that a heading quotes, in the sources
 
-A block is run by bash, in a folder of its page, with the programs on the path. Behind `sh` it says what else it needs, or that it fails.
-A block marked `text` behind it is what it prints: each line, where ... stands for anything. Where a block draws a picture of the name of
-one in docs/pictures, the two must be equal.
+A block is run by bash, in a folder of its page, which is its home, too, with the programs on the path and the build as build/quick.
+Behind `sh` it says what else it needs, or that it fails. A block marked `text` behind it is what it prints: each line, where ... stands
+for anything. Where a block draws a picture of the name of one in docs/pictures, the two must be equal.
 """
 import os
 import re
@@ -20,7 +20,7 @@ from pathlib import Path
 
 LIMIT_S = 120
 MEASURED = {"check.md"}
-NEEDS = {"minutes", "nodes", "cluster", "RDMA", "PyTorch", "build"}
+NEEDS = {"minutes", "nodes", "root", "cluster", "RDMA", "GPU", "PyTorch"}
 SHOWN = {"c", "cpp", "cmake", "python", "diff", "yaml"}  # code and files, not commands
 INDENTED = re.compile(r"(?<=\n\n)(?: {4}[^\n]+\n)+")
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -66,18 +66,20 @@ def blocks(text):
     return found
 
 
-def try_page(page, source, environment, have):
+def try_page(page, source, programs, environment, have):
     """For each block: None if it ran, its unmet needs, or its error."""
     text = page.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "examples").symlink_to(source / "examples")
+        (folder / "build").mkdir()
+        (folder / "build" / "quick").symlink_to(Path(programs).parent)
         exported = ""  # the state of a reader's shell
         for block in blocks(text):
             if block.wrong or block.needs not in have:
                 yield block.wrong or block.needs
                 continue
-            yield block.run(exported, folder, environment)
+            yield block.run(exported, folder, environment | {"HOME": name})
             exported += "".join(line + "\n" for line in block.commands.splitlines() if line.startswith("export "))
         for drawn in folder.glob("*.svg"):
             kept = source / "docs" / "pictures" / drawn.name
@@ -92,7 +94,7 @@ def commands(pages, least, source, programs, prefix):
     have = {None} | ({"nodes"} if check.returncode == 0 else set())
     ran, left_out, wrong = 0, {}, []
     for page in pages:
-        for outcome in try_page(page, source, environment, have):
+        for outcome in try_page(page, source, programs, environment, have):
             if outcome is None:
                 ran += 1
             elif outcome in NEEDS:

@@ -13,17 +13,23 @@ from pathlib import Path
 import pytest
 import torch
 
+import horing
 from launching import horing_run, need_emulated_nodes
 from names import needs_fsdp2_on_cpu, needs_paro
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "torch"
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES, DOCS = ROOT / "examples" / "torch", ROOT / "docs"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
-def output(launcher: list[str], *arguments: str) -> str:
+def output(launcher: list[str], *arguments: str, cwd: Path | None = None) -> str:
+    programs = [str(Path(each).parent) for each in (sys.executable, horing_run()[0])]
     environment = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "HORING_KEY_FILE")}
-    process = subprocess.Popen([*launcher, *arguments], env={**environment, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+    environment |= {"OMP_NUM_THREADS": "1", "PATH": os.pathsep.join([*programs, os.environ["PATH"]]),
+                    # The package that is tested, wherever they run.
+                    "PYTHONPATH": os.pathsep.join(filter(None, (str(Path(horing.__file__).parents[1]), os.environ.get("PYTHONPATH"))))}
+    process = subprocess.Popen([*launcher, *arguments], cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
     try:
         out, errors = process.communicate(timeout=240)
     except subprocess.TimeoutExpired:
@@ -73,7 +79,7 @@ def test_ddp(launcher):
 @needs_fsdp2_on_cpu
 @needs_paro
 def test_fsdp_and_paro_in_its_place_as_the_guide_changes_the_script(launcher, tmp_path):
-    script, guide = (EXAMPLES / "fsdp.py").read_text(), (EXAMPLES.parents[1] / "docs" / "paro-pytorch.md").read_text()
+    script, guide = (EXAMPLES / "fsdp.py").read_text(), (DOCS / "paro-pytorch.md").read_text()
     for part in re.search("```diff\n(.*?)```", guide, re.DOTALL)[1].split("@@\n"):
         lines = part.splitlines()
         before, after = ("\n".join(line[1:] for line in lines if line[0] != sign) for sign in "+-")
@@ -89,10 +95,27 @@ def test_fsdp_and_paro_in_its_place_as_the_guide_changes_the_script(launcher, tm
     assert found["PaRO"] == pytest.approx(found["FSDP"], rel=1e-3)
 
 
-@pytest.mark.parametrize("launcher", ON_NODES, indirect=True)
+@needs_paro
+def test_paro_as_the_guide_starts_it(tmp_path):
+    need_emulated_nodes()
+    blocks = re.findall("^```sh[^\n]*\n(.*?)^```$", (DOCS / "paro-pytorch.md").read_text(), re.DOTALL | re.MULTILINE)
+    (block,) = (each for each in blocks if "paro_gpt.py" in each)
+    (tmp_path / "examples").symlink_to(EXAMPLES.parent)
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"  # there may be none outside a virtual environment
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    check_paro(output(["bash", "-euc", f'PATH="$PWD/bin:$PATH"\n{block}'], cwd=tmp_path), tmp_path)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("launcher", ("torchrun", "horing-run"), indirect=True)
 @needs_paro
 def test_paro(launcher, tmp_path):
-    text = output(launcher, str(EXAMPLES / "paro_gpt.py"), "--save", str(tmp_path / "model.pt"), "--svg", str(tmp_path / "training.svg"))
+    check_paro(output(launcher, str(EXAMPLES / "paro_gpt.py"), "--save", "model.pt", "--svg", "training.svg", cwd=tmp_path), tmp_path)
+
+
+def check_paro(text, tmp_path):
     found = losses(text)
     assert len(found) == 4 and found[-1] < 0.3 * found[0], found
     assert "<- this one" in text and "saved to" in text
