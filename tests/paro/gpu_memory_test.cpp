@@ -1,15 +1,24 @@
 // When clients in memory of GPUs allocate and free: a driver that does either may wait for kernels, and these for other ranks of the process.
 #include <barrier>
+#include <iterator>
 
+#include "../sanitizer.h"
 #include "gpu_job.h"
 
 namespace {
 
 using horing::test::FakeCuda;
+using horing::test::firstUnderSanitizer;
 using horing::test::GpuRank;
 using horing::test::kKernelModel;
 using horing::test::kOutOfMemory;
 using horing::test::ParoOnGpu;
+
+// The first five have parameters, gradients and optimizer state in all ways: none, those of a group, and those of all ranks are sharded.
+constexpr horingParoStrategy_t kStrategies[] = {
+    horingParoNNN, horingParoIII, horingParoNIG, horingParoIGG, horingParoGGG, horingParoNNI, horingParoNII,
+    horingParoINI, horingParoNNG, horingParoNGG, horingParoING, horingParoIIG, horingParoGNG, horingParoGIG};
+static_assert(std::size(kStrategies) == horingParoNumStrategies);
 
 class ParoGpuMemory : public ParoOnGpu {
  protected:
@@ -56,24 +65,23 @@ TEST_F(ParoGpuMemory, TrainingNeitherAllocatesNorFrees) {
     destroyAll(comms_);
     by_kernels ? meetOnGpus(2, 2) : meetStaged({3, 1});
     std::barrier all_here(ranks());
-    for (int number = 0; number < horingParoNumStrategies; ++number) {
-      SCOPED_TRACE(number);
-      onGpus(configOf(static_cast<horingParoStrategy_t>(number)), kLongLast,
-             [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
-               trainee.initialise();
-               Reference reference(kLongLast, Optimizer::kSgd);
-               trainStep(paro, trainee, 0, ranks(), reference);
-               const uint64_t held = heldBy(paro);
-               all_here.arrive_and_wait();
-               const int before = memoryCalls();
-               all_here.arrive_and_wait();
-               for (int step = 1; step < 4; ++step) trainStep(paro, trainee, step, ranks(), reference);
-               trainee.expectParams(reference);
-               EXPECT_EQ(heldBy(paro), held);
-               all_here.arrive_and_wait();
-               EXPECT_EQ(memoryCalls() - before, 0);
-               all_here.arrive_and_wait();
-             });
+    for (const horingParoStrategy_t strategy : firstUnderSanitizer(5, kStrategies)) {
+      SCOPED_TRACE(strategy);
+      onGpus(configOf(strategy), kLongLast, [&](horingParo_t paro, Trainee& trainee, GpuRank&) {
+        trainee.initialise();
+        Reference reference(kLongLast, Optimizer::kSgd);
+        trainStep(paro, trainee, 0, ranks(), reference);
+        const uint64_t held = heldBy(paro);
+        all_here.arrive_and_wait();
+        const int before = memoryCalls();
+        all_here.arrive_and_wait();
+        for (int step = 1; step < 4; ++step) trainStep(paro, trainee, step, ranks(), reference);
+        trainee.expectParams(reference);
+        EXPECT_EQ(heldBy(paro), held);
+        all_here.arrive_and_wait();
+        EXPECT_EQ(memoryCalls() - before, 0);
+        all_here.arrive_and_wait();
+      });
       if (HasFailure()) return;
     }
   }
@@ -87,23 +95,22 @@ TEST_F(ParoGpuMemory, RanksDoNotWaitForEachOtherInTheDriver) {
     destroyAll(comms_);
     meetOnGpus(2, second_group);
     std::barrier all_here(ranks());
-    for (int number = 0; number < horingParoNumStrategies; ++number) {
-      SCOPED_TRACE(number);
-      onGpus(configOf(static_cast<horingParoStrategy_t>(number)), kKernelModel,
-             [&](horingParo_t paro, Trainee& trainee, GpuRank& mine) {
-               trainee.initialise();
-               Reference reference(kKernelModel, Optimizer::kSgd);
-               (void)mine.access()->give({});
-               all_here.arrive_and_wait();
-               cuda_.waitForKernels(FakeCuda::kAllocations);
-               for (int step = 0; step < 2; ++step) trainStep(paro, trainee, step, ranks(), reference);
-               trainee.expectParams(reference);
-               const uint64_t held = heldBy(paro);
-               trainee.expectMasters(reference);  // allocates, and frees
-               EXPECT_EQ(heldBy(paro), held);
-               all_here.arrive_and_wait();
-               cuda_.waitForKernels(FakeCuda::kNone);
-             });
+    for (const horingParoStrategy_t strategy : firstUnderSanitizer(5, kStrategies)) {
+      SCOPED_TRACE(strategy);
+      onGpus(configOf(strategy), kKernelModel, [&](horingParo_t paro, Trainee& trainee, GpuRank& mine) {
+        trainee.initialise();
+        Reference reference(kKernelModel, Optimizer::kSgd);
+        (void)mine.access()->give({});
+        all_here.arrive_and_wait();
+        cuda_.waitForKernels(FakeCuda::kAllocations);
+        for (int step = 0; step < 2; ++step) trainStep(paro, trainee, step, ranks(), reference);
+        trainee.expectParams(reference);
+        const uint64_t held = heldBy(paro);
+        trainee.expectMasters(reference);  // allocates, and frees
+        EXPECT_EQ(heldBy(paro), held);
+        all_here.arrive_and_wait();
+        cuda_.waitForKernels(FakeCuda::kNone);
+      });
       if (HasFailure()) return;
     }
   }

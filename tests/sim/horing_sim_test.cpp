@@ -133,9 +133,11 @@ TEST(Prediction, IsTheSameOfOneNodeAndOfAllRanks) {
 }
 
 // What it takes to simulate 2,048 nodes grows with the steps of one of them, not of all. Counted, for seconds differ from machine to
-// machine: a rank takes a step or two for each hop of a rail and each chunk inside, in both phases. Slices multiply that; one will do.
+// machine: a rank takes a step or two for each hop of a rail and each chunk inside, in both phases. Slices multiply that; one will do. Under a sanitizer,
+// 2,048 ranks.
 TEST(Prediction, OfSixteenThousandRanksTakesTheStepsOfEight) {
-  constexpr int64_t kNodes = 2048, kRanks = 8, kMostSteps = 2 * 2 * kNodes * (kRanks + 1) * kRanks;
+  constexpr int64_t kNodes = test::kSanitizer ? 256 : 2048, kRanks = 8,
+                    kMostSteps = 2 * 2 * kNodes * (kRanks + 1) * kRanks;
   Question question;
   question.machine.nodes = kNodes;
   question.machine.ranks_per_node = kRanks;
@@ -152,14 +154,15 @@ TEST(Prediction, OfSixteenThousandRanksTakesTheStepsOfEight) {
   }
 }
 
-// 1.2 s of a core and 5 MB where others were busy; half of that for 100,000 nodes of one rank.
+// 1.2 s of a core and 5 MB where others were busy; half of that for 100,000 nodes of one rank. Under a sanitizer, a tenth.
 TEST(Prediction, OfAHundredThousandRanksTakesSecondsAndLittleMemory) {
+  constexpr int kRanks = test::kSanitizer ? 10'000 : 100'000;
   Question question;
   question.algorithm = "ho_ring";
   question.bytes = 1u << 30;
   for (const int ranks : {8, 1}) {
     question.machine.ranks_per_node = ranks;
-    question.machine.nodes = 100'000 / ranks;
+    question.machine.nodes = kRanks / ranks;
     const std::clock_t begun = std::clock();
     const Result<Prediction> prediction = predict(question, Record::kNothing);
     const auto seconds = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;

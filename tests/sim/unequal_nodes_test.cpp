@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../sanitizer.h"
 #include "selection/prediction.h"
 
 namespace horing {
@@ -61,14 +62,12 @@ struct Slow {
   uint64_t bytes;
 };
 
+constexpr uint64_t kMiB = 1 << 20;
+constexpr Slow kSlow[] = {{4, 1, 64 * kMiB},  {16, 1, 64 * kMiB}, {16, 4, 256 * kMiB},
+                          {32, 1, 64 * kMiB}, {32, 4, 64 * kMiB}, {32, 16, 64 * kMiB}};
+
 TEST(SlowNodes, HoldUpAnAllReduceNoMoreThanTheyMust) {
-  constexpr uint64_t kMiB = 1 << 20;
-  for (const auto& [nodes, slow, bytes] : {Slow{4, 1, 64 * kMiB},
-                                           {16, 1, 64 * kMiB},
-                                           {16, 4, 256 * kMiB},
-                                           {32, 1, 64 * kMiB},
-                                           {32, 4, 64 * kMiB},
-                                           {32, 16, 64 * kMiB}})
+  for (const auto& [nodes, slow, bytes] : test::firstUnderSanitizer(2, kSlow))
     for (const double part : {0.9, 0.5, 0.25}) {
       Question question = questionOf("ho_shares", Collective::kAllReduce, bytes);
       question.machine.setNodes(std::vector<int32_t>(static_cast<size_t>(nodes), 1));
