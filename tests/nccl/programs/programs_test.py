@@ -2,7 +2,7 @@
 
 usage: programs_test.py CXX LIBRARY_FOLDER REPOSITORY CACHE_FOLDER [GROUP...]      (./tools/dev test --clients)
 
-Groups: nccl-tests, examples, jacobi, python, cupy, xgboost; all these by default; and torch, 6 GB. Fetched into CACHE_FOLDER: their sources
+Groups: nccl-tests, examples, jacobi, python, cupy, xgboost; all these by default; torch, 6 GB; and torch-gpu, which needs a GPU. Fetched into CACHE_FOLDER: their sources
 by git, NCCL's and CUDA's headers, MPICH and the Python clients by pip. CUDA's runtime is host_runtime.cpp. Of the programs' sources only
 what a CUDA compiler would translate is changed: launches of kernels, and one instruction. Exit code 1: a program failed; all are run.
 """
@@ -253,28 +253,53 @@ def try_xgboost(shop, tally):
         tally.run([program, "--gtest_filter=-*Timeout"], r"PASSED  . 4 tests", HOST_GPUS=str(ranks))
 
 
-def try_torch(shop, tally):
-    """A wheel for CUDA on a machine without a GPU: by each way it loads horing's library in place of that of its RPATH."""
+OURS = 22809  # of ncclGetVersion
+
+
+def torch_python(shop):
     venv = shop.cache / "torch-venv"
     if not venv.exists():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     subprocess.run([venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", TORCH, "numpy"], check=True)
+    return venv / "bin/python"
+
+
+def try_torch(shop, tally):
+    """A wheel for CUDA on a machine without a GPU: by each way it loads horing's library in place of that of its RPATH."""
+    python = torch_python(shop)
     asks = ("import ctypes, torch; version = ctypes.c_int(); ctypes.CDLL('libnccl.so.2').ncclGetVersion(ctypes.byref(version)); "
             "print(torch.__version__, torch.cuda.nccl.version(), version.value)")
-    client = [venv / "bin/python", "-B", "-c", asks]
+    client = [python, "-B", "-c", asks]
     programs, plain = shop.libraries.parent / "bin", {"LD_LIBRARY_PATH": ""}
-    ours, compiled_with = "22809", r"2\.14\.1\+cu\d+ \(2, \d+, \d+\) "
-    tally.run(client, rf"^{compiled_with}(?!{ours})\d+$", **plain)
-    tally.run(client, rf"^{compiled_with}{ours}$", LD_PRELOAD=str(shop.libraries / "libnccl.so.2"), **plain)
-    tally.run(client, rf"^{compiled_with}{ours}$", LD_AUDIT=str(shop.libraries / "libhoring_audit.so"), **plain)
+    compiled_with = r"2\.14\.1\+cu\d+ \(2, \d+, \d+\) "
+    tally.run(client, rf"^{compiled_with}(?!{OURS})\d+$", **plain)
+    tally.run(client, rf"^{compiled_with}{OURS}$", LD_PRELOAD=str(shop.libraries / "libnccl.so.2"), **plain)
+    tally.run(client, rf"^{compiled_with}{OURS}$", LD_AUDIT=str(shop.libraries / "libhoring_audit.so"), **plain)
     launch = [programs / "horing-run", "--nccl", "--", *client]
-    tally.run(launch, rf"^{compiled_with}{ours}$", **plain)
+    tally.run(launch, rf"^{compiled_with}{OURS}$", **plain)
     tally.run([programs / "horing-info", "nccl", "--check", "--", *launch], r"libnccl\.so\.2: horing\n$", **plain)
+
+
+def try_torch_on_gpu(shop, tally):
+    """The training step of docs/nccl.md, on one GPU or two: all ranks have the same gradients."""
+    gpus = len(list(Path("/dev").glob("nvidia[0-9]*")))
+    if gpus == 0:
+        print("torch-gpu: SKIPPED, there is no GPU (/dev/nvidia0)")
+        return
+    guide = (Path(shop.repository) / "docs/nccl.md").read_text()
+    step = shop.out / "step.py"
+    # A rank by itself has the same result with any library.
+    is_ours = f"\nimport ctypes\nversion = ctypes.c_int()\nctypes.CDLL('libnccl.so.2').ncclGetVersion(ctypes.byref(version))\n" \
+              f"assert version.value == {OURS}, version\n"
+    step.write_text(re.search(r"cat > step\.py <<'END'\n(.*?)\nEND\n", guide, re.DOTALL).group(1) + is_ours)
+    ranks = min(gpus, 2)
+    launch = [shop.libraries.parent / "bin/horing-run", "--nccl", "-n", str(ranks), "--", torch_python(shop), "-B", step]
+    tally.run(launch, r"(?s)\b0 (\S+)\n.*\b1 \1\n|\b1 (\S+)\n.*\b0 \2\n" if ranks == 2 else r"\b0 \d\S*\n")
 
 
 GROUPS = {"nccl-tests": try_nccl_tests, "examples": try_examples, "jacobi": try_jacobi, "python": try_python, "cupy": try_cupy,
           "xgboost": try_xgboost}
-LARGE = {"torch": try_torch}  # only where named
+LARGE = {"torch": try_torch, "torch-gpu": try_torch_on_gpu}  # only where named
 
 
 def main():
