@@ -22,6 +22,16 @@ extern "C" {
  * link for all-gather and reduce-scatter (D less the group's own share where groups differ in size), 2D(M-1)/M for
  * all-reduce. */
 
+/* Extension. Sets the options of the collectives that the calling thread calls from now on, also in a group, on any
+ * communicator; NULL: none. A call keeps those that it was made with. Writes the previous options to *former, unless
+ * former is NULL. Errors: horingInvalidArgument (not initialised, a timeout out of range, an algorithm without closing 0).
+ * Calls then also return: horingInvalidArgument (an unknown algorithm), horingInvalidUsage (one that has not this collective,
+ * that needs groups of one size where they differ, that needs buffers which all ranks reach (peer_read, peer_write), or
+ * that is not reproducible, of reductions on a reproducible communicator; buffers in memory of a GPU, or pinned, managed or
+ * none on a cudaStream_t). */
+HORING_API horingResult_t horingSetCallOptions(const horingCallOptions_t* options,
+                                               horingCallOptions_t* former);
+
 /* recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1, on every rank. In place:
  * recvbuff == sendbuff. */
 HORING_API horingResult_t horingAllReduce(const void* sendbuff, void* recvbuff, size_t count,

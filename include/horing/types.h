@@ -161,6 +161,24 @@ typedef struct {
   HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT }
 /* clang-format on */
 
+/* Extension. Settings of one call of a collective (horingSetCallOptions); like horingConfig_t, with
+ * HORING_CALL_OPTIONS_INITIALIZER. For buffers in memory of the host: with buffers in memory of a GPU, or pinned, managed
+ * or none on a cudaStream_t, a call that has an algorithm, or another timeout than its communicator, returns
+ * horingInvalidUsage. */
+typedef struct {
+  size_t size;                 /* from the initialiser */
+  unsigned int magic, version; /* from the initialiser */
+  int timeoutMs; /* in place of the communicator's HORING_TIMEOUT_MS, 0 (none) to 86400000. Each rank may have its own */
+  /* The algorithm, with closing 0: a name that `horing-plan list` has, or NCCL's names, of which the first counts that
+   * has the collective: "ring,tree"; no exclusions ("^nvls"). Empty: the library chooses, or HORING_ALGO. The same on all
+   * ranks, else the call is horingInvalidUsage on all of them, and the text names the rank that differs. */
+  char algorithm[64];
+} horingCallOptions_t;
+/* clang-format off */
+#define HORING_CALL_OPTIONS_INITIALIZER { \
+  sizeof(horingCallOptions_t), HORING_API_MAGIC, HORING_VERSION_CODE, HORING_CONFIG_UNDEF_INT, "" }
+/* clang-format on */
+
 /* Opaque: NULL, a stream of horingStreamCreate, or a cudaStream_t; see rule (5). */
 typedef void* horingStream_t;
 

@@ -227,16 +227,18 @@ typedef struct ncclConfigExt {
 /* Extension. horing's vendorId and its options, each at most once in a list. An unknown one is ncclInvalidArgument, one
  * that the call cannot have is ncclInvalidUsage. */
 #define NCCL_VENDOR_HORING 0x686f72
-/* val.i: milliseconds, 0 (none) to 86400000. Refused unless it is the communicator's timeout, which horingCommSetTimeout
- * sets for all its calls. */
+/* val.i: milliseconds, 0 (none) to 86400000, in place of the communicator's timeout. With buffers in memory of a GPU
+ * refused, unless it is the communicator's timeout, which horingCommSetTimeout sets for all its calls. */
 #define NCCL_HORING_TIMEOUT_MS 1
 /* val.i: 1: the result shall be reproducible (HORING_REPRODUCIBLE); 0. Reductions: only if the communicator is so. */
 #define NCCL_HORING_REPRODUCIBLE 2
-/* val.s: the name of an algorithm, which is refused: HORING_ALGO forces one for communicators. NULL, or empty. */
+/* val.s: the name of an algorithm, as in horingCallOptions_t; refused with buffers in memory of a GPU. NULL, or empty:
+ * none. */
 #define NCCL_HORING_ALGORITHM 3
 
-/* Settings of one call. All fields are checked. Those that choose kernels' resources change nothing. horing chooses the
- * algorithm: algSelection is refused unless forceAlgSelection is 0. launchCompletionEvent must be NULL. */
+/* Settings of one call. All fields are checked. Those that choose kernels' resources change nothing. algSelection
+ * forces the nearest algorithm of horing, unless forceAlgSelection is 0; with buffers in memory of a GPU it is refused.
+ * launchCompletionEvent must be NULL. */
 typedef struct ncclCollConfig_v23200 {
   size_t size;
   unsigned int magic;
@@ -246,8 +248,9 @@ typedef struct ncclCollConfig_v23200 {
   int maxCTAs;
   int nvlsCTAs;
   int cgaClusterSize;
-  const char* algSelection; /* names of NCCL's algorithms, or NULL */
-  int forceAlgSelection;    /* 1: names are an error; 0: they change nothing */
+  const char*
+      algSelection; /* names of NCCL's algorithms, of which the first is taken that has the collective; or NULL */
+  int forceAlgSelection; /* 1: one of them runs; 0: they change nothing */
   int CTAPolicy;
   uint64_t userProfilerTag;
   cudaEvent_t launchCompletionEvent; /* since 2.32 */
@@ -393,8 +396,8 @@ NCCL_TWINS(ncclResult_t, Scatter, const void* sendbuff, void* recvbuff, size_t c
            int root, ncclComm_t comm, cudaStream_t stream);
 
 /* With settings for this call; NULL: none. Errors: also ncclInvalidArgument (config not initialised, a field with a
- * value that is not allowed), ncclInvalidUsage (an algorithm is forced; a launchCompletionEvent; an option of ext that the
- * call cannot have). */
+ * value that is not allowed), ncclInvalidUsage (an algorithm that horing has not for this call; a launchCompletionEvent; an
+ * option of ext that the call cannot have). */
 NCCL_TWINS(ncclResult_t, ReduceConfig, const void* sendbuff, void* recvbuff, size_t count,
            ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
            const ncclCollConfig_t* config);

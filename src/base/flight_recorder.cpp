@@ -39,7 +39,8 @@ const char* outcomeName(Outcome outcome) {
 void FlightRecorder::begin(const FlightRecord& record) {
   at(record.sequence)
       .write(std::array{record.sequence, record.count, static_cast<uint64_t>(record.begun_ns),
-                        static_cast<uint64_t>(record.ended_ns), packed(record)});
+                        static_cast<uint64_t>(record.ended_ns), packed(record),
+                        reinterpret_cast<uint64_t>(record.algorithm)});
   begun_.store(record.sequence + 1, std::memory_order_release);
 }
 
@@ -85,6 +86,7 @@ std::optional<FlightRecord> FlightRecorder::find(uint64_t sequence) const {
   record.begun_ns = static_cast<int64_t>((*words)[2]);
   record.ended_ns = static_cast<int64_t>((*words)[3]);
   unpack((*words)[4], record);
+  record.algorithm = reinterpret_cast<const char*>((*words)[5]);
   return record;
 }
 

@@ -33,6 +33,7 @@ struct FlightRecord {
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
   Outcome outcome = Outcome::kRunning;
+  const char* algorithm = nullptr;  // that this call asked for, a text that stays; null: none
 };
 
 // All operations of one kind that ended well.
@@ -66,8 +67,8 @@ class FlightRecorder {
   CallTotals totals(Collective collective) const;
 
  private:
-  // sequence, count, begin, end, and the rest in one word.
-  using Entry = RecordEntry<5>;
+  // sequence, count, begin, end, the rest in one word, and the algorithm.
+  using Entry = RecordEntry<6>;
   static_assert(sizeof(Entry) == 64);
   // Written by whoever ends an operation: no two at a time, so that no addition needs to be atomic.
   struct Sums {

@@ -6,6 +6,7 @@
 
 #include "capi/device_memory.h"
 #include "capi/group.h"
+#include "capi/settings.h"
 #include "capi/streams.h"
 #include "comm/calls/arguments.h"
 
@@ -127,6 +128,13 @@ Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream, co
   HORING_ASSIGN(const std::optional<GpuBuffers> there, gpuBuffersOf(command, driver, where));
   Call* const call = command.call();
   if (!there) return call ? checkHostReaches("the scalar of op", call->factor_at) : Status();
+  if (call && call->timeout_ms == comm->communicator->timeoutMs()) call->timeout_ms = 0;
+  if (call && (call->algorithm || call->timeout_ms > 0))
+    return makeStatus(
+        Code::kInvalidUsage,
+        "the buffers are in memory of a GPU, or pinned, managed or none on a cudaStream_t, where a "
+        "call has the timeout and the algorithm of its communicator "
+        "(horingCommSetTimeout, HORING_ALGO), not those of horingSetCallOptions");
   const auto transfers = command.transfers();
   if (goesBeside(command))
     return makeStatus(
@@ -150,6 +158,7 @@ Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream, co
 
 Status issue(horingComm_t comm, Command&& command, horingStream_t stream) {
   HORING_TRY(checkHandle(comm));
+  if (Call* const call = command.call()) HORING_TRY(applyCallOptions(*comm->communicator, *call));
   // The lookup takes a fifth of a small call's time.
   const CudaDriver* const driver = processDriver();
   if (!driver) stream = unlessLegacy(stream);

@@ -1,5 +1,6 @@
 // The collectives of include/horing/horing.h with blocks of one size.
 #include "capi/calls.h"
+#include "capi/settings.h"
 
 namespace horing {
 namespace {
@@ -30,6 +31,10 @@ horingResult_t issueUniform(const Arguments& given, horingComm_t comm, horingStr
 }  // namespace horing
 
 extern "C" {
+
+horingResult_t horingSetCallOptions(const horingCallOptions_t* options, horingCallOptions_t* former) {
+  return horing::guarded(nullptr, [&] { return horing::setCallOptions(options, former); });
+}
 
 horingResult_t horingAllReduce(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                                horingRedOp_t op, horingComm_t comm, horingStream_t stream) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -176,6 +177,36 @@ Status setThreadOptions(const horingOptions_t* given, horingOptions_t* former) {
 
 Status applyThreadOptions(CommunicatorOptions& options) {
   return applySettings(thread_options ? &*thread_options : nullptr, options);
+}
+
+namespace {
+thread_local std::optional<horingCallOptions_t> call_options;
+}  // namespace
+
+Status setCallOptions(const horingCallOptions_t* given, horingCallOptions_t* former) {
+  std::optional<horingCallOptions_t> set_here;
+  if (given) {
+    HORING_ASSIGN(set_here,
+                  readSettings(given, horingCallOptions_t HORING_CALL_OPTIONS_INITIALIZER,
+                               {"options", "horingCallOptions_t options = HORING_CALL_OPTIONS_INITIALIZER"}));
+    HORING_TRY(check({"options.timeoutMs", set_here->timeoutMs, rangeOf("HORING_TIMEOUT_MS")}));
+    if (!std::memchr(set_here->algorithm, 0, sizeof set_here->algorithm))
+      return makeStatus(Code::kInvalidArgument,
+                        "options.algorithm has no closing 0: expected one of its %zu characters to be it",
+                        sizeof set_here->algorithm);
+  }
+  std::swap(call_options, set_here);
+  if (former) *former = set_here.value_or(horingCallOptions_t HORING_CALL_OPTIONS_INITIALIZER);
+  return {};
+}
+
+Status applyCallOptions(const Communicator& communicator, Call& call) {
+  if (!call_options) return {};
+  if (call_options->timeoutMs != HORING_CONFIG_UNDEF_INT)
+    call.timeout_ms = operationMs(call_options->timeoutMs);
+  if (!*call_options->algorithm) return {};
+  HORING_ASSIGN(call.algorithm, communicator.askedAlgorithm(call_options->algorithm, call.collective));
+  return {};
 }
 
 }  // namespace horing

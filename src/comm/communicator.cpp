@@ -43,7 +43,8 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::run(const Call& call) {
-  if (!isObserved() || call.collective != Collective::kAllReduce) return runOne(call);
+  // The time of an algorithm that the caller chose says nothing of the one that the rates shall improve.
+  if (!isObserved() || call.algorithm || call.collective != Collective::kAllReduce) return runOne(call);
   const size_t bytes = totalBytes(call, membership_->ranks());
   return bytes < kLeastUnequalBytes ? runOne(call) : runObserved(call, bytes);
 }
@@ -80,11 +81,12 @@ Status Communicator::runOne(const Call& call) {
   }
   FlightRecord record = prepared->record;
   record.sequence = sequence;
-  return guard_->recorded(record, timeoutMs(), progress_->lookedNs(), ready != nullptr,
-                          [&](Deadline deadline) {
-                            return ready ? driveToEnd(*ready, deadline)
-                                         : runByBestPath(*prepared, call, {sequence, deadline}, asks);
-                          });
+  const int64_t timeout_ms = call.timeout_ms > 0 ? call.timeout_ms : timeoutMs();
+  return guard_->recorded(
+      record, timeout_ms, progress_->lookedNs(), ready != nullptr, [&](Deadline deadline) {
+        const CallContext context{sequence, deadline, timeout_ms};
+        return ready ? driveToEnd(*ready, context) : runByBestPath(*prepared, call, context, asks);
+      });
 }
 
 Result<PreparedCall*> Communicator::prepare(const CallSpec& spec) {
@@ -95,16 +97,26 @@ Result<PreparedCall*> Communicator::prepare(const CallSpec& spec) {
   prepared.rules = rules;
   const uint64_t count = agreedCount(spec, ranks);
   const size_t bytes = totalBytes(spec, ranks);
-  prepared.over_links = &selector_->select(spec.collective, selectionBytes(count, bytes));
+  if (spec.algorithm) {
+    prepared.asked_for =
+        selectionOf(*findAlgorithm(spec.algorithm), membership_->placement().map(), choices_.rates);
+    prepared.over_links = &prepared.asked_for;
+  } else {
+    prepared.over_links = &selector_->select(spec.collective, selectionBytes(count, bytes));
+  }
   // A reader of a peer's input scales it by its own factor; the factors of a premulsum may differ among ranks.
-  const bool may_share = !spec.uneven && spec.op != RedOp::kPreMulSum;
+  const bool may_share = !spec.uneven && !spec.algorithm && spec.op != RedOp::kPreMulSum;
   prepared.shared =
       may_share ? selector_->selectShared(spec.collective, bytes) : std::span<const Selection>();
   // A timeline starts before the first step.
   prepared.is_tiny = bytes <= kTinyBytes && !records_->timeline();
   prepared.planned = planner_->find(spec.collective, *prepared.over_links, spec.root);
-  prepared.record = {
-      .count = count, .root = spec.root, .collective = spec.collective, .type = spec.type, .op = spec.op};
+  prepared.record = {.count = count,
+                     .root = spec.root,
+                     .collective = spec.collective,
+                     .type = spec.type,
+                     .op = spec.op,
+                     .algorithm = spec.algorithm};
   return &prepared;
 }
 
@@ -186,15 +198,17 @@ Status Communicator::runPlanned(const Selection& selection, const Call& call, co
     transports = planned->transports;
     planned->operation->begin(call, context.sequence);
     reach_->lend(transports, *planned->operation, call);
-    return driveToEnd(*planned, context.deadline);
+    return driveToEnd(*planned, context);
   });
   reach_->takeBack(!status.ok());
   return status;
 }
 
-Status Communicator::driveToEnd(const PlannedOperation& planned, Deadline deadline) {
-  return progress_->drive(
-      {.operation = *planned.operation, .transports = planned.transports, .deadline = deadline});
+Status Communicator::driveToEnd(const PlannedOperation& planned, const CallContext& context) {
+  return progress_->drive({.operation = *planned.operation,
+                           .transports = planned.transports,
+                           .deadline = context.deadline,
+                           .timeout_ms = context.timeout_ms});
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine,
@@ -218,8 +232,10 @@ Result<Membership::Bootstrap> Communicator::bootstrap(std::span<const int> membe
 // Both ends of a new link are in the same call.
 Status Communicator::connect(PlannedOperation& planned, const CallContext& context) {
   LinksComingUp coming_up(*connector_, planned.links, context.sequence);
-  HORING_TRY(progress_->drive(
-      {.operation = coming_up, .transports = planned.transports, .deadline = context.deadline}));
+  HORING_TRY(progress_->drive({.operation = coming_up,
+                               .transports = planned.transports,
+                               .deadline = context.deadline,
+                               .timeout_ms = context.timeout_ms}));
   planner_->bind(planned);
   noteMemory();
   return {};

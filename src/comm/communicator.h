@@ -99,6 +99,8 @@ class Communicator {
   bool isObserved() const { return has_observer_.load(std::memory_order_relaxed); }
   // Any thread: the selection table applied to these ranks.
   std::shared_ptr<const Selector> selector() const;
+  // Any thread: the algorithm that one call asks for, for its spec; see askedAlgorithm().
+  Result<const char*> askedAlgorithm(std::string_view text, Collective collective) const;
   // Any thread. While a call runs, the value after links or plans were last made.
   uint64_t memoryBytes() const;
 
@@ -111,10 +113,11 @@ class Communicator {
   void makeProgress();
   void makeMessages();
 
-  // The sequence number and the deadline of a call.
+  // The sequence number of a call, its deadline, and how long after its begin that is.
   struct CallContext {
     uint64_t sequence;
     Deadline deadline;
+    int64_t timeout_ms;
   };
   Status runOne(const Call& call);
   // As runOne(), then tells the observer.
@@ -127,7 +130,7 @@ class Communicator {
   Status runOnPeerBuffers(const Selection& selection, const Call& call, const CallContext& context);
   Status askPeersAndRun(const PreparedCall& prepared, const Call& call, const CallContext& context);
   Status runByBestPath(PreparedCall& prepared, const Call& call, const CallContext& context, bool asks);
-  Status driveToEnd(const PlannedOperation& planned, Deadline deadline);
+  Status driveToEnd(const PlannedOperation& planned, const CallContext& context);
   Status connect(PlannedOperation& planned, const CallContext& context);
   void sayGoodbye();
   // Called by the thread inside.

@@ -6,6 +6,7 @@
 #include "comm/communicator.h"
 #include "comm/links/link_shape.h"
 #include "comm/membership/log_of.h"
+#include "selection/asked_algorithm.h"
 
 namespace horing {
 
@@ -204,6 +205,12 @@ Choices Communicator::choices() const {
 std::shared_ptr<const Selector> Communicator::selector() const {
   const std::lock_guard lock(choices_mutex_);
   return selector_;
+}
+
+Result<const char*> Communicator::askedAlgorithm(std::string_view text, Collective collective) const {
+  HORING_ASSIGN(const Algorithm* const asked, horing::askedAlgorithm(text, collective, membership_->config(),
+                                                                     membership_->placement().map()));
+  return asked->name;
 }
 
 }  // namespace horing

@@ -134,8 +134,8 @@ CallVerdict CallLedger::disagreement(uint64_t sequence, const Case& one) {
     verdict.reason += formatString("%s%s called %s", i == 0 ? "" : ", ", ranksText(parties[i]).c_str(),
                                    callText(*one.reports[static_cast<size_t>(parties[i][0])]).c_str());
   verdict.reason +=
-      ". Every rank must call the same collectives in the same order with the same count, type, operation "
-      "and root";
+      ". Every rank must call the same collectives in the same order with the same count, type, operation, "
+      "root and algorithm of the call";
   return verdict;
 }
 

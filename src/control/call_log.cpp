@@ -36,7 +36,7 @@ std::string openMessagesText(const MessageRecorder& messages) {
 }  // namespace
 
 uint64_t agreementDigest(const FlightRecord& record) {
-  uint64_t digest = 0x686f72696e67;  // FNV-1a over four numbers
+  uint64_t digest = 0x686f72696e67;  // FNV-1a
   const auto add = [&digest](uint64_t value) {
     for (int byte = 0; byte < 8; ++byte) digest = (digest ^ (value >> (8 * byte) & 0xff)) * 0x100000001b3;
   };
@@ -45,6 +45,7 @@ uint64_t agreementDigest(const FlightRecord& record) {
   add(static_cast<uint64_t>(record.type));
   add(isReduction(record.collective) ? static_cast<uint64_t>(record.op) : 0);
   add(hasRoot(record.collective) ? static_cast<uint64_t>(record.root) : 0);
+  for (const char* c = record.algorithm; c && *c; ++c) add(static_cast<unsigned char>(*c));
   return digest | 1;
 }
 
@@ -53,6 +54,7 @@ std::string argumentsText(const FlightRecord& record) {
   std::string text = formatString("%s x %s", count.c_str(), dataTypeName(record.type));
   if (isReduction(record.collective)) text += formatString(", %s", redOpName(record.op));
   if (hasRoot(record.collective)) text += formatString(", root %d", record.root);
+  if (record.algorithm) text += formatString(", algorithm %s", record.algorithm);
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include "nccl/call_options.h"
 
+#include <string_view>
+
 #include "base/config.h"
 
 namespace horing::nccl {
@@ -27,12 +29,16 @@ ncclResult_t readReproducible(const ncclConfigExt_t& option, CallOptions& option
 }
 
 // NULL and an empty text leave the choice to the library.
-ncclResult_t readAlgorithm(const ncclConfigExt_t& option) {
+ncclResult_t readAlgorithm(const ncclConfigExt_t& option, CallOptions& options) {
   if (!option.val.s || !*option.val.s) return ncclSuccess;
-  return refuse(ncclInvalidUsage,
-                "config.ext: NCCL_HORING_ALGORITHM is '%.100s', but horing forces no algorithm for one call: "
-                "force one for communicators (HORING_ALGO)",
-                option.val.s);
+  if (options.algorithm)
+    return refuse(
+        ncclInvalidArgument,
+        "config.ext: NCCL_HORING_ALGORITHM is '%.100s', and config.algSelection is '%.100s': expected "
+        "only one of them",
+        option.val.s, options.algorithm);
+  options.algorithm = option.val.s;
+  return ncclSuccess;
 }
 
 ncclResult_t readOption(const ncclConfigExt_t& option, CallOptions& options) {
@@ -42,7 +48,7 @@ ncclResult_t readOption(const ncclConfigExt_t& option, CallOptions& options) {
     case NCCL_HORING_REPRODUCIBLE:
       return readReproducible(option, options);
     case NCCL_HORING_ALGORITHM:
-      return readAlgorithm(option);
+      return readAlgorithm(option, options);
     default:
       return refuse(ncclInvalidArgument,
                     "config.ext: option %d of vendor 0x%x is unknown: expected an NCCL_HORING_... of nccl.h",
@@ -80,14 +86,27 @@ ncclResult_t checkCallOptions(const CallOptions& options, ncclComm_t comm, bool 
       return notServed("NCCL_HORING_REPRODUCIBLE for one reduction",
                        "make its communicator with HORING_REPRODUCIBLE=1");
   }
-  if (options.timeout_ms == NCCL_CONFIG_UNDEF_INT) return ncclSuccess;
-  int ms = 0;
-  if (const ncclResult_t asked = answer(horingCommGetTimeout(own(comm), &ms)); asked != ncclSuccess)
-    return asked;
-  if (options.timeout_ms != ms)
-    return notServed("NCCL_HORING_TIMEOUT_MS other than the communicator's timeout",
-                     "horingCommSetTimeout sets it for all calls of the communicator");
   return ncclSuccess;
+}
+
+WithOptions::WithOptions(const CallOptions& options) noexcept
+    : has_any_(options.algorithm || options.timeout_ms != NCCL_CONFIG_UNDEF_INT) {
+  if (!has_any_) return;
+  horingCallOptions_t own = HORING_CALL_OPTIONS_INITIALIZER;
+  own.timeoutMs = options.timeout_ms;
+  const std::string_view algorithm = options.algorithm ? options.algorithm : "";
+  if (algorithm.size() >= sizeof own.algorithm) {
+    status_ = refuse(ncclInvalidArgument, "the algorithm is '%.100s': expected less than %zu characters",
+                     options.algorithm, sizeof own.algorithm);
+    return;
+  }
+  algorithm.copy(own.algorithm, algorithm.size());
+  status_ = answer(horingSetCallOptions(&own, &former_));
+}
+
+WithOptions::~WithOptions() {
+  if (!has_any_ || status_ != ncclSuccess) return;
+  [[maybe_unused]] const horingResult_t restored = horingSetCallOptions(&former_, nullptr);
 }
 
 }  // namespace horing::nccl

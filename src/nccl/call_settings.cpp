@@ -59,7 +59,7 @@ bool areKnownAlgorithms(std::string_view list) {
 }
 
 // NULL and an empty text leave the choice to the library. Without force, names are a wish.
-ncclResult_t checkAlgorithm(const ncclCollConfig_t& given) {
+ncclResult_t readAlgorithm(const ncclCollConfig_t& given, CallOptions& options) {
   if (isOutside(given.forceAlgSelection, 0, 1))
     return refuse(ncclInvalidArgument, "config.forceAlgSelection is %d: expected 0 or 1",
                   given.forceAlgSelection);
@@ -68,11 +68,8 @@ ncclResult_t checkAlgorithm(const ncclCollConfig_t& given) {
   if (!areKnownAlgorithms(names))
     return refuse(ncclInvalidArgument,
                   "config.algSelection is '%.100s': horing does not know all of these algorithms", names);
-  return refuse(ncclInvalidUsage,
-                "config.algSelection is '%.100s' and config.forceAlgSelection is not 0, but horing forces no "
-                "algorithm for one call: set forceAlgSelection to 0, or force one for communicators "
-                "(NCCL_ALGO, HORING_ALGO)",
-                names);
+  options.algorithm = names;
+  return ncclSuccess;
 }
 
 }  // namespace
@@ -84,7 +81,8 @@ ncclResult_t readCallSettings(const ncclCollConfig_t* given, CallOptions& option
                   "config has size %zu and magic 0x%x: begin with NCCL_COLLCONFIG_INITIALIZER", given->size,
                   given->magic);
   if (const ncclResult_t resources = checkResources(*given); resources != ncclSuccess) return resources;
-  if (const ncclResult_t algorithm = checkAlgorithm(*given); algorithm != ncclSuccess) return algorithm;
+  if (const ncclResult_t algorithm = readAlgorithm(*given, options); algorithm != ncclSuccess)
+    return algorithm;
   const bool has_event = given->size >= sizeof *given && given->version >= NCCL_VERSION(2, 32, 0);
   if (has_event && given->launchCompletionEvent)
     return notServed("config.launchCompletionEvent",

@@ -4,7 +4,7 @@
 
 namespace horing::nccl {
 
-// Reads horing's own options. Refuses settings that are not allowed, and those that ask for what one call cannot have. The others change
+// Reads the algorithm and horing's own options. Refuses settings that are not allowed, and those that ask for what one call cannot have. The others change
 // nothing.
 ncclResult_t readCallSettings(const ncclCollConfig_t* given, CallOptions& options) noexcept;
 

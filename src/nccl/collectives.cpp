@@ -67,7 +67,9 @@ ncclResult_t withSettings(const ncclCollConfig_t* config, ncclComm_t comm, bool 
   CallOptions options;
   ncclResult_t settled = readCallSettings(config, options);
   if (settled == ncclSuccess) settled = checkCallOptions(options, comm, folds);
-  return settled == ncclSuccess ? call() : refuseGroup(settled);
+  if (settled != ncclSuccess) return refuseGroup(settled);
+  const WithOptions in_effect(options);
+  return in_effect.status() == ncclSuccess ? call() : refuseGroup(in_effect.status());
 }
 }  // namespace
 

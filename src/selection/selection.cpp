@@ -61,6 +61,7 @@ Shape forRates(const Algorithm& algorithm, Shape shape, std::span<const double> 
 }
 
 Selection selectionOf(const Algorithm& algorithm, const GroupMap& map, std::span<const double> rates) {
+  if (!fitsGroups(algorithm, map)) return {&algorithm, {1, map.ranks()}};
   return {&algorithm, forRates(algorithm, shapeFor(algorithm, Shape::of(map.sizes())), rates)};
 }
 
@@ -97,11 +98,11 @@ std::span<const Selection> Selector::selectShared(Collective collective, size_t 
 // Groups that differ in size are treated as one group: the order still depends on the group map only.
 Selector::Choices Selector::reproducibleChoice(const SelectionGround& ground) {
   const Algorithm& algorithm = *findAlgorithm(kReproducibleAlgorithm);
-  if (ground.map.uniform()) return {{SIZE_MAX, selectionOf(algorithm, ground.map)}};
-  fallback_ = formatString(
-      "groups differ in size: reproducible reductions fold all ranks as one group, and every rank sends to "
-      "every other");
-  return {{SIZE_MAX, {&algorithm, {1, ground.map.ranks()}}}};
+  if (!ground.map.uniform())
+    fallback_ = formatString(
+        "groups differ in size: reproducible reductions fold all ranks as one group, and every rank sends to "
+        "every other");
+  return {{SIZE_MAX, selectionOf(algorithm, ground.map)}};
 }
 
 // The sizes at which the choice may change: the limits of the table's rows and of forced algorithms, and the size at which access to peers'

@@ -118,20 +118,23 @@ TEST(CallLedger, BlamesTheMinorityAtOnce) {
             "ranks disagree about call #1: rank 3 called all_reduce (1000 x float32, sum), ranks 0-2 called "
             "all_gather "
             "(1000 x float32). Every rank must call the same collectives in the same order with the same "
-            "count, type, "
-            "operation and root");
+            "count, type, operation, "
+            "root and algorithm of the call");
 }
 
 TEST(CallLedger, SeesADifferenceInEachArgument) {
   FlightRecord common = callOf(Collective::kReduce);
   common.root = 1;
-  for (int which = 0; which < 5; ++which) {
+  common.algorithm = "chain";
+  for (int which = 0; which < 7; ++which) {
     FlightRecord other = common;
     if (which == 0) other.collective = Collective::kReduceScatter;
     if (which == 1) other.count = 0;
     if (which == 2) other.type = DataType::kInt32;
     if (which == 3) other.op = RedOp::kMax;
     if (which == 4) other.root = 2;
+    if (which == 5) other.algorithm = "binomial";
+    if (which == 6) other.algorithm = nullptr;
     Ranks ranks(3);
     for (const int rank : {0, 1}) ranks.call(rank, common);
     ranks.call(2, other);

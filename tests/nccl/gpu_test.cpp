@@ -127,6 +127,42 @@ TEST(NcclGpu, WindowsAreInMemoryOfTheHostWhereGpusDoNotReachEachOther) {
   destroyAll(comms);
 }
 
+// Nothing is launched, on a stream or in a group; the communicator's own timeout is no other one.
+TEST(NcclGpu, CallsHaveTheTimeoutAndTheAlgorithmOfTheirCommunicator) {
+  const Variable timeout("HORING_TIMEOUT_MS", "20000");
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  const std::vector<ncclComm_t> comms = meet(1);
+  const CurrentGpu current(cuda, 0);
+  const GpuVector<float> data(cuda, 0, std::vector<float>(8, 1));
+  const GpuStream stream(cuda, 0);
+  ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+  const auto add = [&] {
+    return ncclAllReduceConfig(data.data(), data.data(), 8, ncclFloat, ncclSum, comms[0],
+                               static_cast<cudaStream_t>(stream.get()), &config);
+  };
+  ncclConfigExt_t option{nullptr, {NCCL_VENDOR_HORING, NCCL_HORING_TIMEOUT_MS}, {}};
+  option.val.i = 15'000;
+  config.ext = &option;
+  EXPECT_TRUE(refuses(add(), ncclInvalidUsage, "the buffers are in memory of a GPU"));
+  ASSERT_NCCL(ncclGroupStart());
+  EXPECT_TRUE(refuses(add(), ncclInvalidUsage, "the buffers are in memory of a GPU"));
+  EXPECT_TRUE(refuses(ncclGroupEnd(), ncclInvalidUsage, "the buffers are in memory of a GPU"));
+  option.val.i = 20'000;
+  EXPECT_NCCL(add());
+  config.algSelection = "ring";
+  EXPECT_TRUE(refuses(add(), ncclInvalidUsage, "the buffers are in memory of a GPU"));
+  // Also where the memory is pinned: the stream orders the call.
+  const PinnedVector<float> pinned(cuda, 0, 8);
+  EXPECT_TRUE(refuses(ncclAllReduceConfig(pinned.data(), pinned.data(), 8, ncclFloat, ncclSum, comms[0],
+                                          static_cast<cudaStream_t>(stream.get()), &config),
+                      ncclInvalidUsage, "or pinned, managed or none on a cudaStream_t"));
+  config.forceAlgSelection = 0;
+  EXPECT_NCCL(add());
+  stream.synchronize();
+  destroyAll(comms);
+}
+
 // With kernels, which each GPU has here.
 TEST(NcclGpu, WindowsAreInMemoryOfGpusThatReachEachOther) {
   const FakeCuda cuda;

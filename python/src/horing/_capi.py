@@ -79,6 +79,13 @@ class Options(ctypes.Structure):
                 ("initTimeoutMs", c_int), ("reproducible", c_int), ("gpuKernels", c_int)]
 
 
+class CallOptions(ctypes.Structure):
+    """horingCallOptions_t."""
+
+    _fields_ = [("size", c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("timeoutMs", c_int),
+                ("algorithm", ctypes.c_char * 64)]
+
+
 def make_options(timeout: Optional[float] = None, init_timeout: Optional[float] = None,
                  reproducible: Optional[bool] = None) -> Options:
     undefined = -2**31
@@ -126,6 +133,7 @@ _SIGNATURES = {
     "horingCommInitRankScalable": (_OUT_POINTER, _I, _I, _I, POINTER(UniqueId), POINTER(Config)),
     "horingCommInitRankOptions": (_OUT_POINTER, _I, UniqueId, _I, POINTER(Config), POINTER(Options)),
     "horingSetThreadOptions": (POINTER(Options), POINTER(Options)),
+    "horingSetCallOptions": (POINTER(CallOptions), POINTER(CallOptions)),
     "horingCommInitAll": (_OUT_POINTER, _I, POINTER(c_int)),
     "horingCommInitFromEnv": (_OUT_POINTER,),
     "horingCommSplit": (_P, _I, _I, _OUT_POINTER, POINTER(Config)),

@@ -20,6 +20,7 @@ struct PreparedCall {
   BufferRules rules;
   // The algorithm that sends over links.
   const Selection* over_links = nullptr;
+  Selection asked_for;  // `over_links` points to it if the call asks for its algorithm
   // The algorithms for buffers that all peers can access; empty: the ranks do not ask each other whether they can.
   std::span<const Selection> shared;
   // May begin before it is recorded, if `planned` is there and no peers are asked (Communicator::runOne).

@@ -138,7 +138,8 @@ Status Progress::checkOnIt(const Drive& drive, int64_t now_ns) {
   if (!drive.deadline.passed()) return {};
   // Copies have deadlines of their own.
   const bool awaits_copies = operation.pause() == Pause::kForCopies && operation.obstacle().isNobody();
-  return awaits_copies ? Status() : overdue(operation, since_ns);
+  const int64_t timeout_ms = drive.timeout_ms > 0 ? drive.timeout_ms : parts_.timeout_ms.load();
+  return awaits_copies ? Status() : overdue(operation, since_ns, timeout_ms);
 }
 
 void Progress::recordWaiting(Driven& operation, int64_t since_ns) {
@@ -157,7 +158,7 @@ Status Progress::checkOnMessages(int64_t since_ns) {
   if (!messages || !messages->deadline().passed()) return {};
   CallLog& calls = parts_.guard.calls();
   calls.beginExchange();
-  const Status verdict = overdue(*messages, since_ns);
+  const Status verdict = overdue(*messages, since_ns, parts_.timeout_ms);
   calls.endExchange();
   return verdict;
 }
@@ -172,9 +173,8 @@ Obstacle Progress::obstacleOf(const Driven& operation, int64_t now_ns) {
 }
 
 // The flight record is written while the verdict is waited for.
-Status Progress::overdue(Driven& operation, int64_t since_ns) {
+Status Progress::overdue(Driven& operation, int64_t since_ns, int64_t timeout_ms) {
   recordWaiting(operation, since_ns);
-  const int64_t timeout_ms = parts_.timeout_ms;
   const Obstacle obstacle = operation.obstacle();
   const Status own =
       makeStatus(Code::kTimeout,

@@ -19,6 +19,7 @@ struct Drive {
   Driven& operation;
   uint32_t transports = 0;  // bits, see Connector
   Deadline deadline;
+  int64_t timeout_ms = 0;  // how long after the operation's begin that is; 0: as Progress::Parts says
 };
 
 // One thread at a time: the one inside the communicator.
@@ -67,7 +68,7 @@ class Progress {
   void countWaits(const PeerWaits& waits, int64_t now_ns);
   Obstacle obstacleOf(const Driven& operation, int64_t now_ns);
   // `since_ns`: since when nothing has moved.
-  Status overdue(Driven& operation, int64_t since_ns);
+  Status overdue(Driven& operation, int64_t since_ns, int64_t timeout_ms);
   // As Driven::recordWaiting(), also of the messages beside it.
   void recordWaiting(Driven& operation, int64_t since_ns);
   // As Driven::poll(), shown in the timeline.

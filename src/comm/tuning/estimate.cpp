@@ -48,10 +48,10 @@ Result<Estimate> collectiveTime(const Communicator& communicator, const CallSpec
   const int ranks = communicator.membership().ranks();
   question.bytes = totalBytes(spec, ranks);
   if (question.bytes == 0 || question.machine.ranks() == 1) return Estimate();
+  const std::shared_ptr<const Selector> selector = communicator.selector();
+  const size_t size = selectionBytes(agreedCount(spec, ranks), question.bytes);
   const Algorithm* const algorithm =
-      communicator.selector()
-          ->select(spec.collective, selectionBytes(agreedCount(spec, ranks), question.bytes))
-          .algorithm;
+      spec.algorithm ? findAlgorithm(spec.algorithm) : selector->select(spec.collective, size).algorithm;
   // An algorithm that reads and writes peers' memory is simulated as a direct exchange without copies.
   question.algorithm = algorithm->reachesPeers() ? "direct" : algorithm->name;
   question.ranks = Ranks::kOneNodeIfLikely;

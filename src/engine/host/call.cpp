@@ -11,6 +11,8 @@ uint64_t digestOf(const CallSpec& spec, const Schedule& schedule) {
       mixBits(digest ^ (static_cast<uint64_t>(schedule.root) << 32 | static_cast<uint64_t>(spec.type) << 16 |
                         static_cast<uint64_t>(spec.op) << 8 | static_cast<uint64_t>(schedule.collective)));
   if (spec.block_of_position) digest = mixBits(digest);
+  // Also if this is the algorithm that others run without asking for it.
+  if (spec.algorithm) digest = mixBits(digest ^ 1);
   for (const char c : schedule.algorithm) digest = mixBits(digest ^ static_cast<unsigned char>(c));
   return digest;
 }

@@ -35,6 +35,8 @@ struct CallSpec {
   const int32_t* block_of_position = nullptr;
   // Digest of the counts of the list that was packed into this call, the same on every rank. 0: no list.
   uint64_t list = 0;
+  // The name, in the catalogue of algorithms, of the one that the caller asks for. Null: none.
+  const char* algorithm = nullptr;
 
   Extent extent() const { return {count, uneven, input_blocks, output_blocks, block_of_position}; }
   bool operator==(const CallSpec&) const = default;
@@ -59,7 +61,9 @@ struct CallMemory {
   MemoryCopier* copier = nullptr;
 };
 
-struct Call : CallSpec, CallMemory {};
+struct Call : CallSpec, CallMemory {
+  int64_t timeout_ms = 0;  // of this call; 0: the communicator's
+};
 
 // The sizes that all ranks must agree on, as one number: the count; for lists and for blocks that differ in size kCountsDiffer, with a
 // digest where each rank knows all sizes.
