@@ -90,7 +90,7 @@ Json halfJson(const Measurement& m, const Options& options) {
   Json half = {{options.cpu_time ? "cpu_time" : "time", m.time_us},
                {"alg_bw", m.algorithm_bandwidth},
                {"bus_bw", m.bus_bandwidth}};
-  half["nwrong"] = m.wrong ? Json(*m.wrong) : Json("N/A");
+  half["nwrong"] = m.wrong ? Json(*m.wrong) : Json();
   return half;
 }
 
@@ -165,7 +165,6 @@ std::string reportJson(const RunReport& report, const Options& options) {
   bandwidth["okay"] = totals.min_bandwidth < 0 ? Json("unchecked") : Json(asText(totals.bandwidthOk()));
   Json all = {{"version", 3}, {"start_time", report.start_time}, {"args", report.arguments}, {"env", env}};
   all["nccl_version"] = report.library_version;  // the schema's name, so that its readers find it
-  all["horing_version"] = report.library_version;
   all["config"] = configJson(report, options);
   all["results"] = rows;
   if (!report.waits.empty()) all["waits"] = waitsJson(report.waits);

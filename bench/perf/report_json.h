@@ -1,6 +1,6 @@
 #pragma once
-// The JSON file of a run, in the schema of nccl-tests (version 3), with two differences: of the environment
-// only what concerns the run is written, and never a secret.
+// The JSON file of a run, in the schema of nccl-tests (version 3), with a difference: of the environment
+// only what concerns the run is written, and never a secret. More than the schema has only where options ask for it (waits, predictions).
 #include <string>
 #include <utility>
 #include <vector>

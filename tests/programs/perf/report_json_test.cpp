@@ -47,7 +47,7 @@ TEST(ReportJson, IsValidWhateverBytesAnArgumentHolds) {
   EXPECT_EQ(json["version"], 3);
   EXPECT_EQ(json["config"]["devices"][0]["pid"], 42);
   EXPECT_EQ(json["results"][0]["out_of_place"]["nwrong"], 0);
-  EXPECT_EQ(json["results"][0]["in_place"]["nwrong"], "N/A");
+  EXPECT_TRUE(json["results"][0]["in_place"]["nwrong"].is_null());
   EXPECT_EQ(json["results"][0]["root"], "-1");
   EXPECT_EQ(json["results"][1]["root"], "3");
   EXPECT_TRUE(json["results"][1]["in_place"].is_null());
@@ -63,6 +63,45 @@ TEST(ReportJson, IsValidWhateverBytesAnArgumentHolds) {
   EXPECT_EQ(json["waits"][0]["room_s"], 0.25);
   EXPECT_EQ(json["out_of_bounds"]["okay"], "false");
   EXPECT_EQ(json["average_bus_bandwidth"]["okay"], "unchecked");
+}
+
+std::vector<std::string> keysOf(const nlohmann::ordered_json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+// As nccl-tests of July 2026 writes them.
+TEST(ReportJson, HasTheKeysOfNcclTestsAndNoOthers) {
+  using Keys = std::vector<std::string>;
+  RunReport report;
+  report.places = {{0, 42, "host"}};
+  Row row;
+  row.in_place = Measurement();
+  const IterationTimes times{{1, 2}, {{1, 2}, {1, 1}}};
+  row.out_of_place.iterations = row.in_place->iterations = times;
+  report.rows.push_back(row);
+  const auto json = nlohmann::ordered_json::parse(reportJson(report, Options()));
+  EXPECT_EQ(keysOf(json), (Keys{"version", "start_time", "args", "env", "nccl_version", "config", "results",
+                                "out_of_bounds", "average_bus_bandwidth", "errors", "end_time"}));
+  EXPECT_EQ(keysOf(json["config"]),
+            (Keys{"nthreads", "ngpus", "minimum_bytes", "maximum_bytes", "step_bytes", "warmup_iters",
+                  "iterations", "aggregated_iterations", "validation", "graph", "blocking_collectives",
+                  "per_iter_timing", "per_iter_skip", "parallel_init", "devices"}));
+  EXPECT_EQ(keysOf(json["config"]["devices"][0]),
+            (Keys{"rank", "group", "pid", "hostname", "device", "device_hex", "device_info"}));
+  const auto& result = json["results"][0];
+  EXPECT_EQ(keysOf(result),
+            (Keys{"size", "count", "type", "redop", "root", "out_of_place", "out_of_place_per_iter",
+                  "in_place", "in_place_per_iter", "actual_iterations", "experiment_name"}));
+  for (const char* half : {"out_of_place", "in_place"})
+    EXPECT_EQ(keysOf(result[half]), (Keys{"time", "alg_bw", "bus_bw", "nwrong"}));
+  for (const char* half : {"out_of_place_per_iter", "in_place_per_iter"})
+    EXPECT_EQ(keysOf(result[half]),
+              (Keys{"skipped_iterations", "min_us", "max_us", "avg_us", "p50_us", "p95_us", "p99_us",
+                    "stdev_us", "cv_pct", "times_us", "per_process_max_times_us"}));
+  EXPECT_EQ(keysOf(json["out_of_bounds"]), (Keys{"count", "okay"}));
+  EXPECT_EQ(keysOf(json["average_bus_bandwidth"]), (Keys{"bandwidth", "okay"}));
 }
 
 TEST(CreateNewFile, KeepsWhatExists) {
