@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -115,22 +116,20 @@ class BlockingStreams {
 Status meetRanks(const std::vector<Pending*>& round) {
   const auto is_first = [&](const Pending* pending) { return pending->comm == round.front()->comm; };
   if (std::all_of(round.begin(), round.end(), is_first)) return {};
-  std::map<horingComm_t, std::vector<const Pending*>> meeting;
+  std::set<horingComm_t> meeting;
   for (const Pending* const pending : round)
     if (pending->command.on_gpu && (isForCuda(*pending) || isBlocking(*pending)) &&
         pending->comm->queue->mustMeet(pending->command))
-      meeting[pending->comm].push_back(pending);
+      meeting.insert(pending->comm);
   if (meeting.size() < 2) return {};
-  std::vector<std::pair<std::vector<const Pending*>, Status>> ranks;
-  for (auto& [comm, commands] : meeting)
-    ranks.emplace_back(std::move(commands), Status(Code::kSystemError, "no memory for a group"));
+  std::vector<std::pair<horingComm_t, Status>> ranks;
+  for (const horingComm_t comm : meeting)
+    ranks.emplace_back(comm, Status(Code::kSystemError, "no memory for a group"));
   HORING_TRY(onThreads(static_cast<int>(ranks.size()), [&](int index) {
-    auto& [commands, status] = ranks[static_cast<size_t>(index)];
-    status = {};
-    for (const Pending* const pending : commands)
-      if (status.ok()) status = pending->comm->queue->meet(pending->command);
+    auto& [comm, status] = ranks[static_cast<size_t>(index)];
+    status = comm->queue->meet();
   }));
-  for (const auto& [commands, status] : ranks) HORING_TRY(status);
+  for (const auto& [comm, status] : ranks) HORING_TRY(status);
   return {};
 }
 

@@ -179,7 +179,6 @@ TEST_F(GpuNodeTrouble, OfAPeerThatNeverComesEndsAtTheDeadlineAndReachesIt) {
   EXPECT_NE(add(1, on_1_.data(), nullptr), horingSuccess);
 }
 
-// One waits in a kernel that all have met for, and the other for all to meet for another.
 TEST_F(GpuNodeTrouble, OfACallThatOneRankAloneHasNoPlanForIsNamedLongBeforeTheDeadline) {
   const Setting timeout("HORING_TIMEOUT_MS", "60000");
   begin();
@@ -192,12 +191,13 @@ TEST_F(GpuNodeTrouble, OfACallThatOneRankAloneHasNoPlanForIsNamedLongBeforeTheDe
   EXPECT_EQ(asyncError(1), horingInvalidUsage);
 }
 
+// Each waits for data of the other.
 TEST_F(GpuNodeTrouble, OfCallsThatNeitherRankHasAPlanForIsNamed) {
   begin();
   onEveryRank(2, [&](int rank) {
-    EXPECT_TRUE(
-        refuses(horingBroadcast(on(rank).data(), on(rank).data(), 8, horingFloat, rank, comm(rank), nullptr),
-                horingInvalidUsage, "ranks disagree about launch #1"));
+    EXPECT_TRUE(refuses(
+        horingBroadcast(on(rank).data(), on(rank).data(), 8, horingFloat, 1 - rank, comm(rank), nullptr),
+        horingInvalidUsage, "ranks disagree about launch #1"));
     EXPECT_EQ(asyncError(rank), horingInvalidUsage) << "it sticks";
   });
 }
@@ -266,7 +266,6 @@ TEST_F(GpuNodeTrouble, IsNoneWhereARankLeavesWhenItIsDone) {
   const auto broadcast = [&](int rank, float* data, void* on) {
     return horingBroadcast(data, data, 8, horingFloat, 0, comm(rank), on);
   };
-  // The first makes the plan, so both are in it.
   onEveryRank(2, [&](int rank) {
     EXPECT_HORING(broadcast(rank, this->on(rank).data(), rank == 0 ? stream.get() : other.get()));
   });
@@ -367,8 +366,25 @@ TEST_F(GpuNodeTrouble, HaveAsManySlotsAsTransportsTake) {
   replaySums(cuda_, comms_);
 }
 
-TEST_F(GpuNodeTrouble, WithAPlanOfOneRankIsNoneForLaterKernels) {
-  expectKernelsAfterAPlanThatIsRefused();
+// The other rank has its plan, and does not ask.
+TEST_F(GpuNodeTrouble, WithAPlanOfOneRankReachesAllLongBeforeTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", "60000");
+  begin();
+  cuda_.fail("cuMemcpyAsync", 2, 4, 1);
+  std::vector<horingResult_t> ends(2);
+  const auto from = std::chrono::steady_clock::now();
+  onEveryRank(2, [&](int rank) {
+    const GpuVector<float> gathered(cuda_, rank, std::vector<float>(16, 0));
+    ends[static_cast<size_t>(rank)] =
+        horingAllGather(on(rank).data(), gathered.data(), 8, horingFloat, comm(rank), nullptr);
+  });
+  cuda_.fail(nullptr, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(20));
+  const int failed = ends[0] == horingUnhandledCudaError ? 0 : 1;
+  EXPECT_EQ(ends[static_cast<size_t>(failed)], horingUnhandledCudaError);
+  EXPECT_EQ(ends[static_cast<size_t>(1 - failed)], horingRemoteError);
+  EXPECT_TRUE(refuses(add(1 - failed, on(1 - failed).data(), nullptr), horingRemoteError,
+                      ("rank " + std::to_string(failed)).c_str()));
 }
 
 // Their kernels may never run at once.

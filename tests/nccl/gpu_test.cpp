@@ -299,15 +299,35 @@ TEST(NcclGpu, AScalarMayBeOnTheGpu) {
   destroyAll(comms);
 }
 
+// Each on a node and a GPU of its own.
+std::vector<ncclComm_t> meetOnNodes(const FakeCuda& cuda, int ranks) {
+  const Variable transports("HORING_TRANSPORTS", "shm,socket");
+  std::vector<ncclComm_t> comms(static_cast<size_t>(ranks));
+  ncclUniqueId id;
+  EXPECT_NCCL(ncclGetUniqueId(&id));
+  EXPECT_NCCL(ncclGroupStart());
+  for (int rank = 0; rank < ranks; ++rank) {
+    const CurrentGpu current(cuda, rank);
+    const Variable node("NCCL_HOSTID", "node" + std::to_string(rank));
+    EXPECT_NCCL(ncclCommInitRank(&comms[static_cast<size_t>(rank)], ranks, id, rank));
+  }
+  EXPECT_NCCL(ncclGroupEnd());
+  return comms;
+}
+
 // The other rank never comes: whatever is called on a stream returns, the first time, too, and an abort ends what waits there.
 TEST(NcclGpu, NoCallOnAStreamWaitsForAnotherRank) {
   const FakeCuda cuda;
   ASSERT_TRUE(cuda.loaded());
   const Variable soon("HORING_TIMEOUT_MS", "20000");  // of a call that waits
-  for (const bool is_by_id : {true, false}) {
+  enum class Way { kById, kOnNodes, kAtOnce };
+  for (const Way way : {Way::kById, Way::kOnNodes, Way::kAtOnce}) {
     std::vector<ncclComm_t> comms(2);
-    if (is_by_id) {
+    cuda.setKernels(way == Way::kOnNodes ? &horing::test::emulatedKernels() : nullptr);
+    if (way == Way::kById) {
       comms = meet(2);
+    } else if (way == Way::kOnNodes) {
+      comms = meetOnNodes(cuda, 2);
     } else {
       ASSERT_NCCL(ncclCommInitAll(comms.data(), 2, nullptr));
     }
@@ -340,43 +360,32 @@ TEST(NcclGpu, NoCallOnAStreamWaitsForAnotherRank) {
   }
 }
 
-// Between nodes, whose kernels need each other's addresses. The other rank never comes.
-TEST(NcclGpu, AnAbortEndsAFirstCallThatAStreamRecords) {
+// Between nodes, too, whose kernels need each other's addresses. The other rank never comes.
+TEST(NcclGpu, AFirstCallThatAStreamRecordsDoesNotWaitAndItsReplayEndsWithAnAbort) {
   const FakeCuda cuda;
   ASSERT_TRUE(cuda.loaded());
   cuda.setKernels(&horing::test::emulatedKernels());
-  const Variable soon("HORING_TIMEOUT_MS", "30000"), transports("HORING_TRANSPORTS", "shm,socket");
-  std::vector<ncclComm_t> comms(2);
-  ncclUniqueId id;
-  ASSERT_NCCL(ncclGetUniqueId(&id));
-  ASSERT_NCCL(ncclGroupStart());
-  for (int rank = 0; rank < 2; ++rank) {
-    const CurrentGpu current(cuda, rank);
-    const Variable node("NCCL_HOSTID", "node" + std::to_string(rank));
-    ASSERT_NCCL(ncclCommInitRank(&comms[static_cast<size_t>(rank)], 2, id, rank));
-  }
-  ASSERT_NCCL(ncclGroupEnd());
+  const Variable soon("HORING_TIMEOUT_MS", "30000");
+  const std::vector<ncclComm_t> comms = meetOnNodes(cuda, 2);
+  const CurrentGpu current(cuda, 0);
   const GpuVector<float> data(cuda, 0, std::vector<float>(8, 1));
   const GpuStream stream(cuda, 0);
-  std::atomic<bool> has_returned{false};
-  std::thread records([&] {
-    constexpr int kOfThisThread = 1;
-    const CurrentGpu current(cuda, 0);
-    ASSERT_EQ(cuda.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), kOfThisThread), 0);
-    auto* const on = static_cast<cudaStream_t>(stream.get());
-    EXPECT_NE(ncclAllReduce(data.data(), data.data(), 8, ncclFloat, ncclSum, comms[0], on), ncclSuccess);
-    has_returned = true;
-    void* graph = nullptr;
-    if (cuda.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph) == 0) {
-      EXPECT_EQ(cuda.call<int(void*)>("cuGraphDestroy")(graph), 0);
-    }
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  EXPECT_FALSE(has_returned) << "without its peer";
+  auto* const on = static_cast<cudaStream_t>(stream.get());
   const auto begun = std::chrono::steady_clock::now();
-  EXPECT_NCCL(ncclCommAbort(comms[0]));
-  records.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+  constexpr int kOfThisThread = 1;
+  ASSERT_EQ(cuda.call<int(void*, int)>("cuStreamBeginCapture_v2")(on, kOfThisThread), 0);
+  EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), 8, ncclFloat, ncclSum, comms[0], on));
+  void *graph = nullptr, *ready = nullptr;
+  ASSERT_EQ(cuda.call<int(void*, void**)>("cuStreamEndCapture")(on, &graph), 0);
+  ASSERT_EQ(
+      cuda.call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&ready, graph, 0), 0);
+  ASSERT_EQ(cuda.call<int(void*, void*)>("cuGraphLaunch")(ready, on), 0);
+  EXPECT_FALSE(stream.idle());
+  std::thread([&] { EXPECT_NCCL(ncclCommAbort(comms[0])); }).join();
+  stream.synchronize();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(15));
+  EXPECT_EQ(cuda.call<int(void*)>("cuGraphExecDestroy")(ready), 0);
+  EXPECT_EQ(cuda.call<int(void*)>("cuGraphDestroy")(graph), 0);
   EXPECT_NCCL(ncclCommAbort(comms[1]));
   cuda.setKernels(nullptr);
 }

@@ -17,7 +17,7 @@ Result<std::unique_ptr<BridgedQueues>> BridgedQueues::make(const std::shared_ptr
     HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device, wanted));
     made->regions_.push_back(
         {.id = made->regions_.size() + 1, .begin = memory.data(), .bytes = memory.bytes()});
-    made->pinned_[static_cast<size_t>(use)].memory = cuda::asMemory(std::move(memory));
+    made->pinned_[static_cast<size_t>(use)] = cuda::asMemory(std::move(memory));
   }
   return made;
 }
@@ -50,7 +50,7 @@ void BridgedQueues::lendTo(GpuProxies& proxies, const std::set<size_t>& transpor
 }
 
 Result<BridgedQueues::Made> BridgedQueues::queue(Use use, bool by_adapters) {
-  cuda::Memory& pinned = *pinned_[static_cast<size_t>(use)].memory;
+  cuda::Memory& pinned = *pinned_[static_cast<size_t>(use)];
   if (by_adapters) {
     const Result<std::byte*> slots = arena_.allocate(shape_.slotsBytes());
     if (slots.ok()) {
@@ -67,27 +67,14 @@ Result<BridgedQueues::Made> BridgedQueues::queue(Use use, bool by_adapters) {
   return Made{made, MemoryOf::kHost};
 }
 
-void BridgedQueues::keep() {
-  for (Pinned& of_use : pinned_)
-    if (of_use.memory) of_use.kept = of_use.memory->used();
-  kept_slots_bytes_ = arena_.used();
-}
-
-Status BridgedQueues::giveBack() {
-  arena_.rewind(kept_slots_bytes_);  // safe: no kernel reads an unwritten slot
-  for (const Pinned& of_use : pinned_)
-    if (of_use.memory) HORING_TRY(of_use.memory->rewind(of_use.kept));
-  return {};
-}
-
 uint64_t BridgedQueues::memoryBytes() const {
   uint64_t bytes = 0;
-  for (const Pinned& of_use : pinned_) bytes += of_use.memory ? of_use.memory->bytes() : 0;
+  for (const auto& of_use : pinned_) bytes += of_use ? of_use->bytes() : 0;
   return bytes;
 }
 
 void BridgedQueues::leak() {
-  for (Pinned& of_use : pinned_) (void)of_use.memory.release();
+  for (auto& of_use : pinned_) (void)of_use.release();
 }
 
 }  // namespace horing

@@ -49,9 +49,6 @@ class BridgedQueues {
   };
   // `by_adapters`: adapters that can access gpuSlots() move the queue.
   Result<Made> queue(Use use, bool by_adapters);
-  // keep(): the queues made so far stay for good. giveBack(): frees the queues made since keep().
-  void keep();
-  Status giveBack();
 
   // Pinned memory.
   uint64_t memoryBytes() const;
@@ -62,18 +59,13 @@ class BridgedQueues {
   explicit BridgedQueues(const cuda::QueueShape& shape) : shape_(shape) {}
 
   const cuda::QueueShape shape_;
-  std::vector<Region> regions_;  // of all memory
-  struct Pinned {
-    std::unique_ptr<cuda::Memory> memory{};  // null: no queues of this use
-    size_t kept = 0;
-  };
-  std::array<Pinned, 3> pinned_;  // indexed by use
+  std::vector<Region> regions_;                          // of all memory
+  std::array<std::unique_ptr<cuda::Memory>, 3> pinned_;  // indexed by use; null: no queues of it
   Log log_;
   bool said_ = false;    // logged that not all slots are in GPU memory
   AdapterMemory found_;  // how adapters access GPU memory
   std::span<std::byte> gpu_slots_;
   cuda::Arena arena_;  // of gpu_slots_
-  size_t kept_slots_bytes_ = 0;
 };
 
 }  // namespace horing

@@ -110,11 +110,6 @@ Result<bool> KernelCalls::reachAll(const std::shared_ptr<const CudaDevice>& devi
   return serves && team_->reachesAll();
 }
 
-std::vector<Call> KernelCalls::plannedCalls(const Command& command) const {
-  if (command.isExchange() || command.isTask() || isOfMessages(command)) return {};
-  return evenParts(command, membership_.rank(), membership_.ranks());
-}
-
 const Selection& KernelCalls::selectionFor(const Call& call, const Selector& selector) const {
   const int ranks = membership_.ranks();
   const size_t bytes = selectionBytes(agreedCount(call, ranks), totalBytes(call, ranks));
@@ -122,29 +117,19 @@ const Selection& KernelCalls::selectionFor(const Call& call, const Selector& sel
 }
 
 bool KernelCalls::mustMeet(const Command& command) {
-  if (!team_->isRemote() || movesNothing(command)) return false;
-  const std::shared_ptr<const Selector> selector = communicator_.selector();
-  const std::vector<Call> calls = plannedCalls(command);
-  return std::any_of(calls.begin(), calls.end(), [&](const Call& call) {
-    return !team_->hasPlans(call.collective, selectionFor(call, *selector), call.root);
-  });
+  const bool is_collective = !command.isExchange() && !command.isTask() && !isOfMessages(command);
+  return team_->isRemote() && is_collective && !movesNothing(command) && !team_->isSettled();
 }
 
-Status KernelCalls::meet(const Command& command) {
-  HORING_ASSIGN(const bool serves, teamServes());
-  if (!serves) return {};
-  const std::shared_ptr<const Selector> selector = communicator_.selector();
-  for (const Call& call : plannedCalls(command))
-    HORING_TRY(team_->plans(call.collective, selectionFor(call, *selector), call.root).status());
-  return {};
+Status KernelCalls::meet() {
+  return teamServes().status();
 }
 
-// Remote ranks wait here for each other, so they must know this rank's call by then.
 Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t launch) {
   const std::shared_ptr<const Selector> selector = communicator_.selector();
   const Selection& selection = selectionFor(call, *selector);
   const auto plans = team_->plans(call.collective, selection, call.root);
-  // Sticky: the ranks waited for different calls.
+  // Sticky: other ranks have plans.
   if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));
   if (plans.value())
     return (*plans.value())[static_cast<size_t>(

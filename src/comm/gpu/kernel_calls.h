@@ -34,10 +34,10 @@ class KernelCalls {
   std::optional<int> gpu() const { return device_ ? std::optional(device_->number()) : std::nullopt; }
   // Sets the rank's GPU.
   void bind(std::shared_ptr<const CudaDevice> device);
-  // Before enqueue(), for several ranks of one thread that met by an ID: if mustMeet(), agrees with all ranks on the kernels of this command,
-  // so that enqueue() does not wait for them. Errors: the control plane's; the driver's.
+  // Before enqueue(), for several communicators of one thread whose ranks met by an ID: if mustMeet(), agrees with all ranks on whether
+  // kernels serve them, so that enqueue() does not wait for them. Errors: the control plane's; the driver's.
   bool mustMeet(const Command& command);
-  Status meet(const Command& command);
+  Status meet();
   // Three steps, for several ranks driven by one thread and for grouped operations. enqueue() takes the part for kernels out of the
   // command. False: a rest is left for hosts, on all ranks. Errors: kInvalidUsage (then nothing is taken); the driver's. Several distinct
   // streams: only for sends and receives.
@@ -68,8 +68,6 @@ class KernelCalls {
   GpuWaitLimit waitLimit(int64_t timeout_ms);
   Result<bool> teamServes() { return teamServes(timeoutMs()); }
   Result<bool> teamServes(int64_t timeout_ms);
-  // The collectives that kernels run by plans.
-  std::vector<Call> plannedCalls(const Command& command) const;
   // The algorithm of the kernels.
   const Selection& selectionFor(const Call& call, const Selector& selector) const;
   // Null: kernels cannot serve the call.

@@ -29,14 +29,41 @@ void fields(auto& wire, Is<GpuOffer> auto& offer) {
 template void fields(FieldWriter&, const GpuOffer&);
 template void fields(FieldReader&, GpuOffer&);
 
-Result<GpuOffer> decodeGpuOffer(std::span<const std::byte> bytes, int from) {
-  GpuOffer offer;
-  if (decodeFields(bytes, offer)) return offer;
+void fields(auto& wire, Is<GpuReady> auto& ready) {
+  auto& [trouble, plan_bytes] = ready;
+  wire.text(trouble, kMaxTroubleBytes);
+  wire.numbers(plan_bytes);
+}
+template void fields(FieldWriter&, const GpuReady&);
+template void fields(FieldReader&, GpuReady&);
+
+namespace {
+
+Status malformed(int from) {
   return makeStatus(
       Code::kRemoteError,
       "the message of rank %d about its GPU is malformed: every rank must call the same collectives "
       "in the same order, and the buffers of a call must all be on GPUs or all in host memory",
       from);
+}
+
+}  // namespace
+
+Result<GpuOffer> decodeGpuOffer(std::span<const std::byte> bytes, int from) {
+  GpuOffer offer;
+  if (decodeFields(bytes, offer)) return offer;
+  return malformed(from);
+}
+
+Result<std::vector<GpuReady>> decodeGpusReady(const std::vector<std::vector<std::byte>>& told) {
+  std::vector<GpuReady> all;
+  for (size_t rank = 0; rank < told.size(); ++rank) {
+    GpuReady& ready = all.emplace_back();
+    if (!decodeFields(told[rank], ready)) return malformed(static_cast<int>(rank));
+    if (!ready.trouble.empty())
+      return makeStatus(Code::kUnhandledCudaError, "rank %zu: %s", rank, ready.trouble.c_str());
+  }
+  return all;
 }
 
 Result<GpuTerms> termsOf(const std::vector<GpuOffer>& offers) {

@@ -31,6 +31,15 @@ void fields(auto& wire, Is<GpuOffer> auto& offer);
 // kRemoteError: malformed bytes from rank `from`.
 Result<GpuOffer> decodeGpuOffer(std::span<const std::byte> bytes, int from);
 
+// What a rank tells the others once its proxies run, or do not. A value. Untrusted until decoded.
+struct GpuReady {
+  std::string trouble{};    // as above
+  uint64_t plan_bytes = 0;  // of its GPU, free for plans and messages
+};
+void fields(auto& wire, Is<GpuReady> auto& ready);
+// `told`: by rank. Error: malformed bytes, or the trouble of a rank.
+Result<std::vector<GpuReady>> decodeGpusReady(const std::vector<std::vector<std::byte>>& told);
+
 // The resources of every rank's kernels.
 struct GpuTerms {
   int resident_blocks = 0;  // the least of all ranks; ranks that share a GPU divide it

@@ -39,8 +39,10 @@ struct GpuQueueSizes {
   int32_t mostBridgedParts() const { return bridged_parts * kCollectiveLinks; }
   // Pinned memory of a rank with this many proxied ranks.
   size_t planBytes(size_t proxied) const;
-  size_t spareEnds() const { return std::min(kMostSpareEnds, kMostSpareBytes / endBytes(bridged_shape)); }
-  size_t spareEndsBytes() const { return spareEnds() * endBytes(bridged_shape); }
+  size_t spareEnds() const { return std::min(kMostSpareEnds, kMostSpareBytes / endBytes()); }
+  size_t spareEndsBytes() const { return spareEnds() * endBytes(); }
+  // Of a queue to a proxied rank, at either end.
+  size_t endBytes() const { return endBytes(bridged_shape); }
   size_t messageBytes(size_t proxied, int32_t of_parts) const {
     return bytesOf(bridged_shape, proxied, of_parts);
   }

@@ -16,14 +16,10 @@ namespace horing {
 
 namespace {
 
-// What each rank tells the others of a plan.
-struct PlanMessage {
-  std::array<int32_t, 3> key{-1, -1, -1};  // collective, algorithm, root
-  bool is_made = false;
-};
-void fields(auto& wire, Is<PlanMessage> auto& message) {
-  auto& [key, is_made] = message;
-  wire.numbers(key[0], key[1], key[2], is_made);
+std::string troubleOf(const Status& status) {
+  if (status.ok()) return {};
+  const std::string why = status.message();
+  return why.empty() ? "unknown" : why;
 }
 
 int proxiesFor(const Communicator& communicator) {
@@ -51,21 +47,6 @@ std::set<int> ranksOfThisProcess(const Communicator& communicator) {
   for (int rank = 0; rank < membership.ranks(); ++rank)
     if (membership.placement().identityOf(rank).processLabel() == own) ranks.insert(rank);
   return ranks;
-}
-
-// The call that a rank is in, as text.
-std::string keyText(const std::array<int32_t, 3>& key) {
-  const auto [collective, algorithm, root] = key;
-  const auto isBelow = [](int32_t number, size_t end) {
-    return number >= 0 && static_cast<size_t>(number) < end;
-  };
-  if (!isBelow(collective, kCollectives) || !isBelow(algorithm, algorithmCatalogue().size()))
-    return "something unknown";
-  const auto what = static_cast<Collective>(collective);
-  const std::string text =
-      formatString("%s %s", std::string(algorithmCatalogue()[static_cast<size_t>(algorithm)].name).c_str(),
-                   collectiveName(what));
-  return hasRoot(what) ? text + formatString(" with root %d", root) : text;
 }
 
 }  // namespace
@@ -160,9 +141,9 @@ Status RemoteGpus::makeProxies(const Own& own) {
 Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   Result<GpuOffer> mine = setUp(own);
   if (!mine.ok()) {
-    const std::string why = mine.status().message();
+    const std::string why = troubleOf(mine.status());
     mine = GpuOffer();
-    mine.value().trouble = why.empty() ? "unknown" : why;
+    mine.value().trouble = why;
   }
   HORING_ASSIGN(const Blobs blobs, gather(encodeFields(mine.value()), own));
   std::vector<GpuOffer> offers;
@@ -180,15 +161,12 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
                                        [](const GpuOffer& offer) { return offer.memory.has_value(); });
     if (is_shared) HORING_TRY(openNeighbors(offers, own));
     HORING_ASSIGN(Blobs told, gather(reach(offers), own));
-    verdict.why_not = meet(std::move(told), own);
-    // A rank that must free memory waits until peers have closed it. And messages are not calls of all ranks, so a rank that cannot start
-    // its proxies could not report it there.
-    if (is_shared || !all_neighbors_) {
-      HORING_ASSIGN(const Blobs started, gather({{std::byte{started_.ok()}}}, own));
-      const std::vector<std::byte> yes = {std::byte{1}};
-      all_started_ =
-          std::all_of(started.begin(), started.end(), [&](const auto& said) { return said == yes; });
-    }
+    verdict.why_not = meet(std::move(told));
+    // A rank that must free memory waits here until peers have closed it.
+    HORING_ASSIGN(const Blobs started, gather(encodeFields(start(own, verdict.why_not)), own));
+    Result<std::vector<GpuReady>> ready = decodeGpusReady(started);
+    if (verdict.why_not.ok()) verdict.why_not = ready.status();
+    if (ready.ok()) ready_ = ready.take();
     if (is_shared) neighbors_.forgetClosed();
   } else {
     neighbors_.forgetClosed();
@@ -222,14 +200,14 @@ std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
   });
 }
 
-Status RemoteGpus::meet(Blobs told, const Own& own) {
+Status RemoteGpus::meet(Blobs told) {
   const size_t ranks = told.size();
   const TransportReach reach(std::move(told), proxies_->transports() + 1);
   neighbors_.settle(reach, proxies_->transports());
   membership_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
                          neighbors_.count());
   const std::vector<size_t> nodes = neighbors_.mailboxes().nodeOfRank();
-  std::vector<size_t> proxied(ranks);
+  proxied_.assign(ranks, std::vector<bool>(ranks));
   for (size_t a = 0; a < ranks; ++a)
     for (size_t b = 0; b < a; ++b) {
       if (reach.choice(a, b) < 0)
@@ -238,20 +216,26 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
       if (reach.both(a, b, proxies_->transports())) continue;
       all_of_nodes_neighbors_ &= nodes[a] != nodes[b];
       some_by_rdma_ |= proxies_->transportName(static_cast<size_t>(reach.choice(a, b))) == "verbs";
-      ++proxied[a];
-      ++proxied[b];
+      proxied_[a][b] = proxied_[b][a] = true;
     }
-  most_proxied_ = *std::max_element(proxied.begin(), proxied.end());
+  for (size_t rank = 0; rank < ranks; ++rank) most_proxied_ = std::max(most_proxied_, proxiedBy(rank));
   all_neighbors_ = most_proxied_ == 0;
   if (!all_neighbors_) parts_ = sizes_.bridged_parts;
-  // A local error, which all ranks learn when a plan is made.
-  started_ = start(reach, own);
+  transport_of_rank_ = reach.choicesOf(static_cast<size_t>(rank()));
   return {};
 }
 
-Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
-  transport_of_rank_ = reach.choicesOf(static_cast<size_t>(rank()));
-  const size_t proxied = static_cast<size_t>(membership_.ranks()) - 1 - neighbors_.count();
+GpuReady RemoteGpus::start(const Own& own, const Status& met) {
+  GpuReady ready;
+  ready.trouble = troubleOf(met.ok() ? startProxies(own) : met);
+  ready.plan_bytes =
+      std::min<uint64_t>(own.memory->bytes() - own.memory->used(),
+                         static_cast<uint64_t>(membership_.options().config.gpu_plan_kb) << 10);
+  return ready;
+}
+
+Status RemoteGpus::startProxies(const Own& own) {
+  const size_t proxied = proxiedBy(static_cast<size_t>(rank()));
   if (proxied == 0) {
     proxies_->keepOne();
   } else {
@@ -285,76 +269,48 @@ SpareQueues RemoteGpus::spareQueues() const {
 }
 
 int32_t RemoteGpus::bridgedMessageParts() const {
-  if (most_proxied_ == 0 || !all_started_ || membership_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
+  if (most_proxied_ == 0 || membership_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
   return sizes_.messageParts(most_proxied_);
 }
 
-void RemoteGpus::connect(bool carries) {
-  if (carries)
-    for (const GpuProxy::Lane& lane : lanes_) proxies_->add(lane);
-  lanes_.clear();
-  if (queues_) queues_->keep();
+size_t RemoteGpus::proxiedBy(size_t rank) const {
+  return static_cast<size_t>(std::ranges::count(proxied_[rank], true));
 }
 
-Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
-  const PlanMessage mine{key, made && started_.ok()};
-  HORING_ASSIGN(const Blobs blobs, membership_.exchangeFacts(encodeFields(mine), communicator_.timeoutMs()));
-  bool all = true;
-  for (size_t rank = 0; rank < blobs.size(); ++rank) {
-    PlanMessage theirs;
-    if (!decodeFields(blobs[rank], theirs)) theirs = {};
-    if (theirs.key != key)
-      return makeStatus(
-          Code::kInvalidUsage,
-          "rank %d is at %s, and rank %zu at %s: every rank must call the same collectives in the same "
-          "order with the same arguments, and run with the same HORING_ settings",
-          this->rank(), keyText(key).c_str(), rank, keyText(theirs.key).c_str());
-    all = all && theirs.is_made;
+PlanRoom RemoteGpus::planRoom(size_t message_bytes, size_t message_blocks) const {
+  const size_t of_messages = cuda::Memory::roomOf(message_blocks * sizeof(cuda::Activity));
+  std::vector<PlanRoom::Rank> ranks;
+  for (size_t rank = 0; rank < ready_.size(); ++rank) {
+    const size_t bytes = ready_[rank].plan_bytes;
+    ranks.push_back({{.gpu = bytes - std::min(bytes, message_bytes),
+                      .told = GpuQueueSizes::kToldBytes - std::min(GpuQueueSizes::kToldBytes, of_messages),
+                      .bridged = sizes_.planBytes(proxiedBy(rank))},
+                     proxied_[rank]});
   }
-  HORING_TRY(keepMade(all));
-  return all;
-}
-
-Status RemoteGpus::keepMade(bool all) {
-  if (all) {
-    for (const auto& blocks : activities_) proxies_->watch(blocks);
-  } else {
-    HORING_TRY(told_->rewind(kept_told_bytes_));
-    if (queues_) HORING_TRY(queues_->giveBack());
-  }
-  connect(all);
-  kept_told_bytes_ = told_->used();
-  activities_.clear();
-  return {};
+  return {std::move(ranks),
+          {.own_bytes = cuda::queueBytes(sizes_.shape), .bridged_bytes = sizes_.endBytes(), .parts = parts_}};
 }
 
 Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane, QueueUse use) {
   if (neighbors_.reaches(lane.peer)) return neighbors_.port(lane.peer, lane.channel, lane.sends);
-  HORING_TRY(started_);
   const auto transport = static_cast<size_t>(transport_of_rank_[static_cast<size_t>(lane.peer)]);
   const bool by_adapters = proxies_->holds(transport, queues_->gpuSlots());
   HORING_ASSIGN(const BridgedQueues::Made made, queues_->queue(use, by_adapters));
   lane.end = lane.sends ? made.queue.receive : made.queue.send;
   lane.slots = made.slots;
-  lanes_.push_back(lane);
+  proxies_->add(lane);
   return lane.sends ? made.queue.send : made.queue.receive;
 }
 
-Result<cuda::Activity*> RemoteGpus::takeActivity(size_t blocks) {
-  HORING_ASSIGN(std::byte* const at, told_->allocate(blocks * sizeof(cuda::Activity)));
-  return reinterpret_cast<cuda::Activity*>(at);
-}
-
 Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
-  HORING_ASSIGN(cuda::Activity* const activity, takeActivity(blocks));
-  activities_.emplace_back(activity, blocks);
+  HORING_ASSIGN(std::byte* const at, told_->allocate(blocks * sizeof(cuda::Activity)));
+  auto* const activity = reinterpret_cast<cuda::Activity*>(at);
+  proxies_->watch({activity, blocks});
   return activity;
 }
 
 Result<cuda::Activity*> RemoteGpus::activityOfMessages(size_t blocks) {
-  HORING_ASSIGN(cuda::Activity* const activity, takeActivity(blocks));
-  kept_told_bytes_ = told_->used();
-  proxies_->watch({activity, blocks});
+  HORING_ASSIGN(cuda::Activity* const activity, this->activity(blocks));
   proxies_->watchMessages(activity);
   return activity;
 }

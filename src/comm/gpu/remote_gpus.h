@@ -2,7 +2,6 @@
 // The other ranks of a communicator whose ranks met by an ID, for a rank's GPU (comm/gpu/team.h): whether kernels can serve all ranks,
 // agreed through the control plane, and the queues to the ranks. Inside a node, where ranks open each other's GPU memory
 // (comm/gpu/neighbors.h), queues are in GPU memory; otherwise they are in host memory, and proxies carry them.
-#include <array>
 #include <functional>
 #include <memory>
 #include <set>
@@ -14,6 +13,7 @@
 #include "comm/gpu/bridged_queues.h"
 #include "comm/gpu/neighbors.h"
 #include "comm/gpu/offer.h"
+#include "comm/gpu/plan_room.h"
 #include "comm/gpu/proxies.h"
 #include "comm/gpu/queue_sizes.h"
 #include "comm/gpu/spare_queues.h"
@@ -54,15 +54,10 @@ class RemoteGpus {
   };
   // Collective, once: the same verdict on all ranks. Errors: the control plane's.
   Result<Verdict> agree(const Own& own);
-  // Collective: whether every rank has made a plan for `key`; if not, frees what was allocated here since the last time. Errors: the
-  // control plane's; kInvalidUsage: a rank is at another key.
-  Result<bool> allMade(const std::array<int, 3>& key, bool made);
-  // The same if every rank knows the answer already. Error: freeing failed.
-  Status keepMade(bool all);
-  // Bytes left for activity().
-  size_t roomToTell() const { return GpuQueueSizes::kToldBytes - told_->used(); }
 
-  // After a positive verdict, the same on all ranks: the shape of queues (bridged queues have more slots), and the parts of any plan.
+  // After a positive verdict, the same on all ranks: the room that messages leave to plans, if they take so many bytes of each GPU, and as
+  // many activity words; the shape of queues (bridged queues have more slots), and the parts of any plan.
+  PlanRoom planRoom(size_t message_bytes, size_t message_blocks) const;
   const cuda::QueueShape& shape() const { return sizes_.shape; }
   int32_t parts() const { return parts_; }
   // Spare queues for more parts, up to mostParts(); none if some ranks of a node are not neighbors.
@@ -77,18 +72,14 @@ class RemoteGpus {
   bool areAllNeighbors() const { return all_neighbors_; }
   // Whether hosts may move messages between some ranks' GPUs without a copy (RDMA); the same on each rank.
   bool areSomeByRdma() const { return some_by_rdma_; }
-  // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages; `lane.end` is not used. A bridged queue
-  // is carried once allMade() or connect() has confirmed it.
+  // The kernel's end of a queue to another rank, for a plan or for messages; `lane.end` is not used. Proxies carry a bridged queue from now
+  // on. The other end may follow later.
   using QueueUse = BridgedQueues::Use;
   Result<cuda::Port> port(GpuProxy::Lane lane, QueueUse use);
   // The most parts of messages to proxied ranks; 0: kernels cannot send them, or there are no proxied ranks. The same on every rank.
   int32_t bridgedMessageParts() const;
-  // Confirms or drops the queues requested since the last call: the proxies carry them from now on, or not. The other ends may follow
-  // later.
-  void connect(bool carries);
-  // Activity words for the blocks of a further plan.
+  // Activity words for the blocks of a further plan, or of messages.
   Result<cuda::Activity*> activity(size_t blocks);
-  // The same for messages, confirmed at once.
   Result<cuda::Activity*> activityOfMessages(size_t blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks) { proxies_->launched(launch, blocks); }
   // The peers of a launched message kernel that is not a replay.
@@ -108,11 +99,13 @@ class RemoteGpus {
   Status makeProxies(const Own& own);
   Status openNeighbors(const std::vector<GpuOffer>& offers, const Own& own);
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
-  Status meet(Blobs told, const Own& own);
-  Status start(const TransportReach& reach, const Own& own);
+  Status meet(Blobs told);
+  // `met`: what meet() said; after an error nothing is started.
+  GpuReady start(const Own& own, const Status& met);
+  Status startProxies(const Own& own);
+  size_t proxiedBy(size_t rank) const;
   // The transports to proxied ranks that may keep memory registered.
   std::set<size_t> keepersOfMemory() const;
-  Result<cuda::Activity*> takeActivity(size_t blocks);
 
   Communicator& communicator_;
   const Membership& membership_ = communicator_.membership();
@@ -123,18 +116,14 @@ class RemoteGpus {
   bool all_neighbors_ = true;
   bool all_of_nodes_neighbors_ = true;  // in each node, all ranks are neighbors
   bool some_by_rdma_ = false;
-  bool all_started_ = true;                // each rank has its proxies and pinned memory
-  size_t most_proxied_ = 0;                // of any rank
-  std::unique_ptr<cuda::Memory> told_;     // pinned memory for activity words
-  size_t kept_told_bytes_ = 0;             // the part used by plans that all ranks have made
-  std::unique_ptr<BridgedQueues> queues_;  // null: not needed
-  std::vector<int> transport_of_rank_;     // of the proxies
-  const int proxy_count_;                  // the same on every rank
-  std::unique_ptr<GpuProxies> proxies_;    // destroyed before the memory
-  // Of the plan being made.
-  std::vector<GpuProxy::Lane> lanes_;
-  std::vector<std::span<const cuda::Activity>> activities_;
-  Status started_;
+  std::vector<std::vector<bool>> proxied_;  // by two ranks: proxies carry the queues between them
+  size_t most_proxied_ = 0;                 // of any rank
+  std::vector<GpuReady> ready_;             // by rank
+  std::unique_ptr<cuda::Memory> told_;      // pinned memory for activity words
+  std::unique_ptr<BridgedQueues> queues_;   // null: not needed
+  std::vector<int> transport_of_rank_;      // of the proxies
+  const int proxy_count_;                   // the same on every rank
+  std::unique_ptr<GpuProxies> proxies_;     // destroyed before the memory
 };
 
 }  // namespace horing

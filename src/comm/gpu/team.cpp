@@ -173,10 +173,6 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuWaitLimit& limit) {
       if (made.ok()) adopt(verdict.terms);
       // Queues of messages have reserved memory: a failure could not be reported later.
       if (made.ok()) HORING_TRY(makeExchanges());
-      // All ranks have the same allocations so far.
-      if (made.ok() && remote_->areAllNeighbors())
-        room_ = PlanRoom(TeamMemory::kBytes - memory_.of(member.rank)->used(), remote_->roomToTell(),
-                         cuda::queueBytes(memory_.shape()));
     }
     if (made.ok()) {
       state_ = State::kKernels;
@@ -264,27 +260,24 @@ GpuQueueName GpuTeam::queueOf(const cuda::PortName& port, int32_t position, int3
   return {port.sends() ? own : peer, port.sends() ? peer : own, port.channel, part};
 }
 
-GpuTeam::PlanKey GpuTeam::keyOf(Collective collective, const Selection& selection, int root) {
-  return {static_cast<int>(collective), static_cast<int>(selection.algorithm - algorithmCatalogue().data()),
-          root};
-}
-
-bool GpuTeam::hasPlans(Collective collective, const Selection& selection, int root) {
+bool GpuTeam::isSettled() {
   const std::lock_guard lock(mutex_);
-  return state_ == State::kStaged || plans_.contains(keyOf(collective, selection, root));
+  return state_ != State::kGathering;
 }
 
 Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Selection& selection, int root) {
   HORING_CHECK(root >= 0 && static_cast<size_t>(root) < ranks_.size());
-  const PlanKey key = keyOf(collective, selection, root);
+  const PlanKey key{static_cast<int>(collective),
+                    static_cast<int>(selection.algorithm - algorithmCatalogue().data()), root};
   const std::lock_guard lock(mutex_);
   auto found = plans_.find(key);
   if (found == plans_.end()) {
     const OutsideOfGraphs outside(launches_.anyDevice()->api());
     memory_.begin();
-    bool fits = false;
-    Result<Plans> made = makePlans(collective, selection, root, fits);
-    if (remote_) HORING_TRY(agreeOnPlans(key, fits, made));
+    Result<Draft> draft = draftPlans(collective, selection, root);
+    Result<Plans> made = draft.ok() ? bindPlans(draft.value()) : Result<Plans>(draft.status());
+    // All ranks have the same draft, and none waits for another here; the kernels do.
+    if (remote_ && draft.ok()) HORING_TRY(made.status());
     if (!made.ok()) {
       log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
                 collectiveName(collective), made.status().message().c_str());
@@ -297,17 +290,6 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
     if (!found->second.empty()) made_.emplace(key, &found->second);
   }
   return found->second.empty() ? nullptr : &found->second;
-}
-
-// If all plans surely fit, no rank waits for another here; the kernels do. A rank that fails nevertheless ends the communicator.
-Status GpuTeam::agreeOnPlans(const std::array<int, 3>& key, bool fits, Result<Plans>& made) {
-  if (fits) {
-    HORING_TRY(made.status());
-    return remote_->keepMade(true);
-  }
-  HORING_ASSIGN(const bool all_made, remote_->allMade(key, made.ok()));
-  if (!all_made && made.ok()) made = makeStatus(Code::kUnhandledCudaError, "another rank has no plan for it");
-  return {};
 }
 
 void GpuTeam::tellOf(const Plans& plans) const {
@@ -353,11 +335,11 @@ int32_t GpuTeam::blocksPerLane(size_t lanes) const {
   return static_cast<int32_t>(std::min(granted, static_cast<size_t>(resident) / lanes));
 }
 
-Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection& selection, int root,
-                                          bool& fits) {
+Result<GpuTeam::Draft> GpuTeam::draftPlans(Collective collective, const Selection& selection, int root) {
   const int32_t root_position = hasRoot(collective) ? map_->positionOfRank(root) : 0;
   const auto name = std::string(selection.algorithm->name);
-  std::vector<Schedule> schedules;
+  Draft draft{{}, settings_};
+  std::vector<Schedule>& schedules = draft.schedules;
   for (int32_t position = 0; position < selection.shape.ranks(); ++position) {
     HORING_ASSIGN(Schedule schedule,
                   buildSchedule(name, collective, selection.shape, position, root_position));
@@ -369,24 +351,32 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
   parameters.slots = static_cast<int32_t>(memory_.shape().slots);
   parameters.scratch_slices = static_cast<int32_t>(memory_.shape().slots);
   if (selection.shape.ranks() <= kMostRanksProven) HORING_TRY(proveSchedules(schedules, parameters));
-  cuda::BoundPlanSettings settings = settings_;
-  settings.parts = partsFor(selection, schedules);
-  if (settings.parts == 0)
+  draft.settings.parts = partsFor(selection, schedules);
+  if (draft.settings.parts == 0)
     return makeStatus(Code::kInvalidUsage,
                       "the blocks of %s %s of all ranks that share a GPU are not resident at once",
                       name.c_str(), collectiveName(collective));
-  fits = room_.take(schedules, rank_of_position_, settings.parts);
+  if (remote_ && !room_.take(schedules, rank_of_position_, draft.settings.parts))
+    return makeStatus(
+        Code::kUnhandledCudaError,
+        "its plan does not fit in the memory for plans of each rank's GPU, or has lanes of more "
+        "than %d queues",
+        cuda::kMaxPortsOfLane);
+  return draft;
+}
+
+Result<GpuTeam::Plans> GpuTeam::bindPlans(Draft& draft) {
   Plans plans;
-  for (size_t position = 0; position < schedules.size(); ++position) {
+  for (size_t position = 0; position < draft.schedules.size(); ++position) {
     if (!isHere(rank_of_position_[position])) {
       plans.emplace_back();
       continue;
     }
     Ports ports(*this, static_cast<int32_t>(position));
     cuda::Memory& memory = *memory_.of(rank_of_position_[position]);
-    HORING_ASSIGN(auto plan,
-                  cuda::BoundPlan::make(std::move(schedules[position]), settings, rank_of_position_,
-                                        map_->railMajorBlocks(), abort_.load(), memory, ports));
+    HORING_ASSIGN(auto plan, cuda::BoundPlan::make(std::move(draft.schedules[position]), draft.settings,
+                                                   rank_of_position_, map_->railMajorBlocks(), abort_.load(),
+                                                   memory, ports));
     plans.push_back(std::move(plan));
   }
   return plans;
@@ -414,6 +404,9 @@ Status GpuTeam::makeExchanges() {
   bridged_exchange_parts_ = std::min(bridged_exchange_parts_, settings.parts);
   settings.most_blocks = blocks;
   settings.hosts_carry = settings_.hosts_carry;
+  if (remote_)
+    room_ = remote_->planRoom(cuda::BoundExchange::needsOf(ranks_.size(), settings),
+                              static_cast<size_t>(settings.most_blocks));
   if (ranks_.size() == 1) return {};
   // Ranks that share a GPU are launched together, but sends and receives are calls of one rank.
   const char* const why_not = launches_.sharesGpus() ? "ranks share a GPU"
@@ -471,23 +464,18 @@ Status GpuTeam::connectMessages(int rank, std::span<const Transfer> transfers) {
   const std::lock_guard lock(mutex_);
   const OutsideOfGraphs outside(launches_.anyDevice()->api());
   cuda::BoundExchange& exchange = *exchanges_[static_cast<size_t>(rank)];
-  const auto connectAll = [&]() -> Status {
-    for (const Transfer& each : transfers) {
-      const bool sends = each.direction() == Transfer::Direction::kSend;
-      const int32_t flow = cuda::BoundExchange::flowNumber(each.peer, sends);
-      if (exchange.isConnected(flow)) continue;
-      std::vector<cuda::Port*> ports;
-      for (int32_t part = 0; part < bridged_exchange_parts_; ++part) {
-        HORING_ASSIGN(cuda::Port* const port, portOfMessages(rank, each.peer, sends, part));
-        ports.push_back(port);
-      }
-      HORING_TRY(exchange.connect(flow, ports));
+  for (const Transfer& each : transfers) {
+    const bool sends = each.direction() == Transfer::Direction::kSend;
+    const int32_t flow = cuda::BoundExchange::flowNumber(each.peer, sends);
+    if (exchange.isConnected(flow)) continue;
+    std::vector<cuda::Port*> ports;
+    for (int32_t part = 0; part < bridged_exchange_parts_; ++part) {
+      HORING_ASSIGN(cuda::Port* const port, portOfMessages(rank, each.peer, sends, part));
+      ports.push_back(port);
     }
-    return {};
-  };
-  const Status connected = connectAll();
-  remote_->connect(connected.ok());
-  return connected;
+    HORING_TRY(exchange.connect(flow, ports));
+  }
+  return {};
 }
 
 void GpuTeam::abort() {

@@ -71,10 +71,10 @@ class GpuTeam {
   const Selection& selectionFor(const CallSpec& spec, const Selection& of_hosts) const {
     return selection_.choose(spec, window_bytes_, of_hosts);
   }
-  // Makes plans at the first call. Null: kernels cannot serve it; the log tells why.
+  // Makes plans at the first call, without waiting for remote ranks. Null: kernels cannot serve it, on any rank; the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
-  // Whether there was such a call, or hosts serve all, so that plans() waits for no other rank.
-  bool hasPlans(Collective collective, const Selection& selection, int root);
+  // Whether it is known if kernels serve the ranks, so that serves() waits for no other rank.
+  bool isSettled();
 
   // Whether the ranks met by an ID.
   bool isRemote() const { return remote_ != nullptr; }
@@ -122,7 +122,6 @@ class GpuTeam {
   class Ports;
 
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
-  static PlanKey keyOf(Collective collective, const Selection& selection, int root);
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   bool isHere(int rank) const { return !remote_ || rank == remote_->rank(); }
@@ -137,9 +136,13 @@ class GpuTeam {
   Status makeExchanges();
   Result<std::unique_ptr<cuda::BoundExchange>> makeExchange(int rank,
                                                             const cuda::BoundExchangeSettings& settings);
-  // `fits`: whether the plans of all ranks, as processes, surely fit.
-  Result<Plans> makePlans(Collective collective, const Selection& selection, int root, bool& fits);
-  Status agreeOnPlans(const std::array<int, 3>& key, bool fits, Result<Plans>& made);
+  // The plans of all ranks before they are bound to memory; the same on every rank, as the error is.
+  struct Draft {
+    std::vector<Schedule> schedules;  // by position
+    cuda::BoundPlanSettings settings;
+  };
+  Result<Draft> draftPlans(Collective collective, const Selection& selection, int root);
+  Result<Plans> bindPlans(Draft& draft);
   void tellOf(const Plans& plans) const;
   int32_t blocksPerLane(size_t lanes) const;
   int32_t partsFor(const Selection& selection, const std::vector<Schedule>& schedules);
@@ -168,7 +171,7 @@ class GpuTeam {
   KernelSelection selection_;
   size_t window_bytes_ = 0;  // vectors up to this size are best in one lane, see KernelSelection::choose()
   std::map<PlanKey, Plans> plans_;
-  PlanRoom room_;               // for plans made without an exchange; none if proxies carry messages
+  PlanRoom room_;               // if the ranks met by an ID
   bool has_exchanges_ = false;  // or tried to make them
   // The most parts of messages that proxies carry between kernels; 0: none.
   int32_t bridged_exchange_parts_ = 0;

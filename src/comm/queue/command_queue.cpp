@@ -245,10 +245,10 @@ Result<bool> CommandQueue::enqueue(Command& command, std::span<const CudaStream>
   return communicator_.breakOff(taken.status());
 }
 
-Status CommandQueue::meet(const Command& command) {
+Status CommandQueue::meet() {
   HORING_TRY(asyncError());
   HORING_TRY(awaitGpuOperationsOfThread());
-  const Status met = kernels_->meet(command);
+  const Status met = kernels_->meet();
   return met.ok() ? met : communicator_.breakOff(met);
 }
 

@@ -59,7 +59,7 @@ class CommandQueue {
   Result<bool> enqueue(Command& command, std::span<const CudaStream> streams);
   // Before enqueue() and enqueueBlocking(), see KernelCalls.
   bool mustMeet(const Command& command) { return kernels_ && kernels_->mustMeet(command); }
-  Status meet(const Command& command);
+  Status meet();
   Status start();
   Status settle();
   Status enqueueStaged(Command command, std::span<const CudaStream> streams);

@@ -68,6 +68,13 @@ Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Por
   return exchange;
 }
 
+size_t BoundExchange::needsOf(size_t ranks, const BoundExchangeSettings& settings) {
+  const auto ports = 2 * ranks * static_cast<size_t>(settings.parts);
+  return ports * Memory::roomOf(sizeof(Port)) + Memory::roomOf(ports * sizeof(Port*)) +
+         Memory::roomOf(sizeof(ExchangeFailure)) +
+         Memory::roomOf(static_cast<size_t>(settings.most_blocks) * sizeof(uint64_t));
+}
+
 Status BoundExchange::connect(int32_t flow, std::span<Port* const> ports) {
   HORING_CHECK_LE(ports.size(), static_cast<size_t>(settings_.parts));
   HORING_TRY(memory_.write(ports_ + flow * settings_.parts, ports.data(), ports.size_bytes()));

@@ -34,6 +34,8 @@ class BoundExchange {
   static Result<std::unique_ptr<BoundExchange>> make(const std::vector<Port*>& ports,
                                                      const BoundExchangeSettings& settings, const Host& host,
                                                      Memory& memory);
+  // The most memory that it takes among so many ranks, with all ports.
+  static size_t needsOf(size_t ranks, const BoundExchangeSettings& settings);
   BoundExchange(const BoundExchange&) = delete;
   BoundExchange& operator=(const BoundExchange&) = delete;
 

@@ -39,6 +39,21 @@ TEST(GpuOffer, IsRefusedWhereItIsCutOrLonger) {
   EXPECT_FALSE(decodeGpuOffer(bytes, 7).ok());
 }
 
+TEST(GpuReady, IsEachRanksOrTheTroubleOfOne) {
+  const auto told = [](const char* trouble, uint64_t bytes) {
+    return encodeFields(GpuReady{trouble, bytes});
+  };
+  const auto ready = decodeGpusReady({told("", 5), told("", 7)});
+  ASSERT_TRUE(ready.ok()) << ready.status().toString();
+  EXPECT_EQ(ready.value()[0].plan_bytes, 5U);
+  EXPECT_EQ(ready.value()[1].plan_bytes, 7U);
+  const auto trouble = decodeGpusReady({told("", 5), told("no thread", 0)});
+  EXPECT_EQ(trouble.status().message(), "rank 1: no thread");
+  const auto cut = decodeGpusReady({told("", 5), {}});
+  EXPECT_EQ(cut.status().code(), Code::kRemoteError);
+  EXPECT_NE(cut.status().message().find("rank 1"), std::string::npos) << cut.status().message();
+}
+
 TEST(GpuTerms, AreWhatTheLeastHas) {
   const auto terms = termsOf({offerOf(0, 64, 32), offerOf(1, 48, 40)});
   ASSERT_TRUE(terms.ok()) << terms.status().toString();

@@ -19,7 +19,8 @@ namespace horing {
 namespace {
 
 constexpr cuda::QueueShape kQueues{5, 4096};
-constexpr size_t kPlenty = size_t{1} << 40;
+constexpr size_t kPlenty = size_t{1} << 40, kBridgedBytes = 1000;
+constexpr int32_t kPartsOfLinks = 4;  // further parts have spare queues
 
 // That of a rank's GPU.
 class RankMemory final : public cuda::Memory {
@@ -46,7 +47,7 @@ class RankMemory final : public cuda::Memory {
 // As a team has them: to other ranks, whose queues have their place, and between lanes, which take memory.
 class RankPorts final : public cuda::PortSource {
  public:
-  explicit RankPorts(RankMemory& memory) : memory_(memory) {}
+  RankPorts(RankMemory& memory, int32_t proxied) : memory_(memory), proxied_(proxied) {}
   Result<cuda::Port*> port(const cuda::PortName& name, int32_t part) override {
     const bool is_own = name.queue >= 0;
     const auto keyOf = [&](bool sends) {
@@ -61,6 +62,7 @@ class RankPorts final : public cuda::PortSource {
                     cuda::place(memory_, std::span<const cuda::Port>(&queue.send, 1)));
     }
     HORING_ASSIGN(known, cuda::place(memory_, std::span<const cuda::Port>(&queue.receive, 1)));
+    bridged += !is_own && name.position == proxied_ && part < kPartsOfLinks ? kBridgedBytes : 0;
     return known;
   }
   Result<cuda::Activity*> activity(size_t more) override {
@@ -68,36 +70,47 @@ class RankPorts final : public cuda::PortSource {
     return nullptr;
   }
 
-  size_t blocks = 0;
+  size_t blocks = 0, bridged = 0;
 
  private:
   RankMemory& memory_;
+  const int32_t proxied_;
   std::map<std::tuple<bool, int32_t, int32_t, int32_t, int32_t>, cuda::Port*> ports_;
 };
 
 struct PlanBytes {
-  size_t bytes = 0, blocks = 0;  // of the rank that takes most
+  std::vector<PlanRoom::Bytes> of_rank{};
   bool is_made = true;
 };
 
+// Proxies carry the queues of the first and the last rank to each other.
 PlanBytes bytesOfPlan(const std::vector<Schedule>& schedules, std::span<const int32_t> ranks, int32_t parts) {
   PlanBytes taken;
+  const auto last = static_cast<int32_t>(schedules.size()) - 1;
   for (const Schedule& schedule : schedules) {
     RankMemory memory;
-    RankPorts ports(memory);
+    const auto rank = static_cast<int32_t>(taken.of_rank.size());
+    RankPorts ports(memory, rank == 0 ? last : rank == last ? 0 : -1);
     uint32_t abort = 0;
     cuda::BoundPlanSettings settings;
     settings.parts = parts;
     taken.is_made =
         taken.is_made && cuda::BoundPlan::make(schedule, settings, ranks, {}, &abort, memory, ports).ok();
-    taken.bytes = std::max(taken.bytes, memory.used());
-    taken.blocks = std::max(taken.blocks, ports.blocks);
+    taken.of_rank.push_back(
+        {memory.used(), cuda::Memory::roomOf(ports.blocks * sizeof(cuda::Activity)), ports.bridged});
   }
   return taken;
 }
 
-// No rank asks the others when this returns that all have room, so it must never do so too early.
-TEST(PlanRoom, ReckonsWithAllThatAPlanTakesOnAnyRank) {
+PlanRoom roomOf(const std::vector<PlanRoom::Bytes>& of_rank) {
+  std::vector<PlanRoom::Rank> ranks;
+  for (const PlanRoom::Bytes& free : of_rank) ranks.push_back({free, std::vector<bool>(of_rank.size())});
+  ranks.front().proxied.back() = ranks.back().proxied.front() = true;
+  return {std::move(ranks), {cuda::queueBytes(kQueues), kBridgedBytes, kPartsOfLinks}};
+}
+
+// No rank asks the others: to the byte, what each takes.
+TEST(PlanRoom, ReckonsWithAllThatAPlanTakesOnEachRank) {
   int plans = 0;
   for (const Shape& shape : {Shape{1, 2}, Shape{1, 5}, Shape{2, 4}, Shape{4, 2}})
     for (const Algorithm& algorithm : algorithmCatalogue())
@@ -112,21 +125,24 @@ TEST(PlanRoom, ReckonsWithAllThatAPlanTakesOnAnyRank) {
         if (schedules.size() != all.size()) continue;
         for (const int32_t parts : {1, 7}) {
           SCOPED_TRACE(std::string(algorithm.name) + " " + collectiveName(static_cast<Collective>(number)));
-          const auto fits = [&](size_t bytes, size_t told) {
-            return PlanRoom(bytes, told, cuda::queueBytes(kQueues)).take(schedules, all, parts);
-          };
           const PlanBytes taken = bytesOfPlan(schedules, all, parts);
-          const size_t told = taken.blocks * sizeof(cuda::Activity);
-          EXPECT_FALSE(fits(taken.bytes - 1, kPlenty));
-          EXPECT_FALSE(fits(kPlenty, told - 1));
-          EXPECT_EQ(fits(2 * taken.bytes, told + 256), taken.is_made);
-          plans += taken.is_made ? 1 : 0;
+          EXPECT_EQ(roomOf(taken.of_rank).take(schedules, all, parts), taken.is_made);
+          if (!taken.is_made) continue;
+          ++plans;
+          for (size_t rank = 0; rank < all.size(); ++rank)
+            for (size_t PlanRoom::Bytes::*const kind :
+                 {&PlanRoom::Bytes::gpu, &PlanRoom::Bytes::told, &PlanRoom::Bytes::bridged}) {
+              std::vector<PlanRoom::Bytes> less = taken.of_rank;
+              if (less[rank].*kind == 0) continue;
+              --(less[rank].*kind);
+              EXPECT_FALSE(roomOf(less).take(schedules, all, parts)) << "rank " << rank;
+            }
         }
       }
   EXPECT_GT(plans, 50);
 }
 
-// Queues between lanes, most of what some plans take, are there for the next one, too; and who once did not know knows no more.
+// Queues between lanes, most of what some plans take, are there for the next one, too; and what does not fit takes nothing.
 TEST(PlanRoom, IsLeftByPlansThatShareQueues) {
   const Shape groups{4, 2};
   std::vector<int32_t> all(static_cast<size_t>(groups.ranks()));
@@ -139,13 +155,18 @@ TEST(PlanRoom, IsLeftByPlansThatShareQueues) {
     for (const cuda::ImageLane& lane : cuda::PlanImage::make(schedule, all, {}).lanes)
       for (const cuda::PortName& port : lane.ports) queues += port.queue >= 0 ? 1 : 0;
   ASSERT_GT(queues, 0);
-  const size_t of_one = bytesOfPlan(schedules, all, 1).bytes;
-  PlanRoom room(10 * of_one, kPlenty, cuda::queueBytes(kQueues));
+  const std::vector<PlanRoom::Bytes> taken = bytesOfPlan(schedules, all, 1).of_rank;
+  size_t of_one = 0;
+  for (const PlanRoom::Bytes& of_rank : taken) of_one = std::max(of_one, of_rank.gpu);
+  PlanRoom room = roomOf(std::vector<PlanRoom::Bytes>(all.size(), {10 * of_one, kPlenty, kPlenty}));
   int plans = 0;
   while (room.take(schedules, all, 1)) ++plans;
   EXPECT_GT(plans, 15);
   EXPECT_LT(plans, 1000);
-  EXPECT_FALSE(room.take(schedules, all, 1));
+  PlanRoom exact = roomOf(taken);
+  EXPECT_FALSE(exact.take(schedules, all, 2));
+  EXPECT_TRUE(exact.take(schedules, all, 1));
+  EXPECT_FALSE(exact.take(schedules, all, 1));
   EXPECT_FALSE(PlanRoom().take(schedules, all, 1));
 }
 
