@@ -50,7 +50,7 @@ def test_a_killed_rank_of_a_group_is_named_by_its_global_number():
 
     outcomes = run(4, body)
     rank, text = outcomes[1].value
-    assert rank == 3 and re.match(r"all_reduce #\d+ of group \S+, rank 0 of 2 \(its global ranks are \[1, 3\]\): ", text), text
+    assert rank == 3 and re.match(r"all_reduce( #\d+)? of group \S+, rank 0 of 2 \(its global ranks are \[1, 3\]\): ", text), text
 
 
 def test_a_late_rank_is_named_at_the_deadline():
@@ -67,6 +67,23 @@ def test_a_late_rank_is_named_at_the_deadline():
 
     outcomes = run(3, body, group_timeout=2)
     assert outcomes[0].value == outcomes[2].value == "timed out", outcomes
+
+
+def test_a_missed_deadline_is_torchs_and_the_call_has_one_number():
+    """This rank has counted a barrier and a message, too, and the library its own calls."""
+
+    def body(rank, size):
+        dist.all_reduce(torch.ones(3))
+        dist.barrier()
+        if rank == 1:
+            time.sleep(3)
+            return None
+        with pytest.raises(TimeoutError) as caught:
+            dist.all_reduce(torch.ones(3))
+        return str(caught.value)
+
+    text = run(2, body, group_timeout=1)[0].value
+    assert len(re.findall(r"#\d", text)) == 1 and "(timeout= of the group)" in text and "HORING_TIMEOUT_MS" not in text, text
 
 
 def test_a_late_rank_before_the_deadline_is_no_error():

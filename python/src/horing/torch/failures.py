@@ -16,5 +16,5 @@ def _class_of(code: int) -> type:
 
 
 def failure(code: int, text: str, rank: int | None = None) -> Exception:
-    """The exception for a result code. `rank` is the global rank that it is about."""
-    return _class_of(code)(text, code, rank)
+    """The exception for a result code. `rank` is the global rank that it is about. Deadlines are torch's here, not the library's variable."""
+    return _class_of(code)(text.replace("(HORING_TIMEOUT_MS)", "(timeout= of the group)"), code, rank)

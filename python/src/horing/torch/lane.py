@@ -47,13 +47,13 @@ def _on_complete(_stream, _code, key):
 class Lane:
     """Operations of one communicator, which `make()` makes, or which is that of another lane, the trunk.
 
-    `describe(operation)` begins the text of errors; `name_rank(rank)` gives the global rank of one of the communicator's.
+    `describe(operation, cause)` begins the text of errors; `name_rank(rank)` gives the global rank of one of the communicator's.
     Any thread may use a lane.
     """
 
     Handle = Work  # of operations that begin here
 
-    def __init__(self, make: Callable[[], int], describe: Callable[[Operation], str], name_rank: Callable[[int], int],
+    def __init__(self, make: Callable[[], int], describe: Callable[..., str], name_rank: Callable[[int], int],
                  trunk: Lane | None = None):
         self._describe, self._name_rank = describe, name_rank
         self._lock = threading.RLock()
@@ -369,10 +369,9 @@ class Lane:
         if self.ended is not None:
             return self.ended
         comm = self.comm
-        text = _capi.horingGetLastError(comm) or _capi.horingGetLastError(None) or _capi.horingGetErrorString(code)
-        rank = _capi.failed_rank(comm)
-        return failure(code, f"{self._describe(operation)}: {text.decode(errors='replace')}",
-                       None if rank is None else self._name_rank(rank))
+        told = _capi.horingGetLastError(comm) or _capi.horingGetLastError(None) or _capi.horingGetErrorString(code)
+        text, rank = told.decode(errors="replace"), _capi.failed_rank(comm)
+        return failure(code, f"{self._describe(operation, text)}: {text}", None if rank is None else self._name_rank(rank))
 
     def _finish_stream(self) -> None:
         while (latest := self._latest()) is not None:
