@@ -11,6 +11,7 @@ file and no port are needed. The backend serves tensors on the CPU and on GPUs (
 
 from __future__ import annotations
 
+import os
 import sys
 
 import torch.distributed as dist
@@ -28,6 +29,13 @@ def register() -> None:
         dist.Backend.register_backend("horing", ProcessGroupHoring.create, extended_api=True, devices=["cpu", *KINDS])
 
 
+def _follow_torchs_log_level() -> None:
+    """TORCH_CPP_LOG_LEVEL=INFO is HORING_DEBUG=info, unless that is set. The level is read as torch reads it."""
+    if os.environ.get("TORCH_CPP_LOG_LEVEL", "").upper() in ("INFO", "0"):
+        os.environ.setdefault("HORING_DEBUG", "info")
+
+
+_follow_torchs_log_level()
 register()
 for _name, _module in list(sys.modules.items()):
     if _name.partition(".")[0] == "horing":
