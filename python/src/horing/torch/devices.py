@@ -27,7 +27,8 @@ def check_backend(group, kind: str) -> None:
     named = dist.distributed_c10d._world.pg_backend_config.get(group, "")
     backend = dict(each.split(":") for each in named.split(",") if ":" in each).get(kind, "horing")
     if backend != "horing":
-        raise TypeError(f'this group was made for "{named}", but it is one of horing alone: make a group of its own for {backend}')
+        raise TypeError(f'this group was made for "{named}", but torch made one of horing alone: name horing for {kind}, too '
+                        f'("cpu:horing,{kind}:horing"), or make a group of its own for {backend} (new_group(backend="{backend}"))')
 
 
 def has_passed(event, seconds: float) -> bool:
