@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
@@ -109,6 +111,25 @@ def test_a_model_that_is_gone_leaves_nothing(strategy):
         assert client() is None
 
     on_nodes(body)
+
+
+def test_models_that_are_gone_leave_no_groups():
+    def body(rank, size):
+        def held():
+            gc.collect()
+            return len(dist.distributed_c10d._world.pg_map), *(len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task"))
+
+        def shard(models):
+            for _ in range(models):
+                one_step(net := paro.shard(made(Layers, [0, 1, 3])), adam(net), [rank])
+
+        shard(2)
+        before = held()
+        shard(10)
+        groups, descriptors, threads = held()
+        assert groups == before[0] and descriptors <= before[1] + 2 and threads <= before[2] + 2, (before, held())
+
+    on_nodes(body, size=1, members=1)
 
 
 def test_digests_where_tensors_are_made_elsewhere_by_default():

@@ -38,8 +38,7 @@ class Sharding:
         self.device = memory.device
         self.entries = find_entries(model, reduce_dtype, gather_dtype)
         self.units, needs = assign_units(model, self.entries, choose_units(model, units))
-        everyone = list(range(group.size()))
-        self._data, self.group = (group.split_group(everyone, group_desc=f"PaRO {each}") for each in ("data", "agreements"))
+        self._data, self.group = (group.private_copy(f"PaRO {each}") for each in ("data", "agreements"))
         self.shape, numbers = _shape_of(self._data)
         self.costs = [cost_of(number, self.shape, self.units, micro_steps, optimizer_values, bucket_bytes, grad_buffers, memory.one_size) for number in c.STRATEGIES]
         fit = fitting(strategy, self.memory_limit, self.costs)
