@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 import emulated_gpu
 import ranks
-from emulated_gpu import KIND, hold
+from emulated_gpu import KIND, hold, recording
 from ranks import check, run
 
 
@@ -364,6 +364,43 @@ def test_refused_by_name():
         tensor = full(1)
         dist.all_reduce(tensor)  # nothing was sent, so the group goes on
         assert (tensor.cpu() == size).all()
+
+    check(2, body)
+
+
+def test_device_id():
+    def body(rank, size, folder):
+        device = torch.device(KIND, rank)
+        module().set_device(rank)
+        store = dist.FileStore(os.path.join(folder, "store"), size)
+        dist.init_process_group(f"cpu:horing,{KIND}:horing", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=20),
+                                device_id=device)
+        tensor = torch.full((10,), 1.0 + rank, device=device)
+        dist.all_reduce(tensor)
+        pair = dist.new_group([0, 1])
+        dist.broadcast(tensor, 1, group=pair)
+        dist.barrier()
+        assert (tensor.cpu() == 3).all() and tensor.device == device
+        words = [None] * size
+        dist.all_gather_object(words, rank)
+        assert words == list(range(size))
+        dist.destroy_process_group()
+
+    check(2, body, group=False)
+
+
+def test_a_graph_takes_no_operation_that_copies():
+    """Those of this device are such: the library's kernels are not here (emulated_gpu.py)."""
+
+    def body(rank, size):
+        meet()
+        tensor, blocks, side = full(rank + 1), torch.empty(size * 1000), module().Stream(DEVICE)
+        with side, recording(side):
+            for call in (dist.all_reduce, lambda each: dist.all_gather_into_tensor(blocks, each)):
+                with pytest.raises(dist.DistBackendError, match="graph"):
+                    call(tensor)
+        dist.all_reduce(tensor)
+        assert (tensor.cpu() == 3).all()
 
     check(2, body)
 
