@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import resource
+import time
 from datetime import timedelta
 
 import pytest
@@ -155,3 +158,71 @@ def test_what_an_idle_group_holds():
     # descriptors that come and go may be counted, but not one of each group.
     for descriptors, threads in check(4, body):
         assert 2 + 5 / 4 - 0.24 < descriptors < 2 + 5 / 4 + 0.24 and threads < 1 + 1 / 4 + 0.1, (descriptors, threads)
+
+
+def _held() -> dict[str, float]:
+    """Of this process: descriptors, threads, and KiB of memory, that in /dev/shm included."""
+    with open("/proc/self/statm") as file:
+        kib = int(file.read().split()[1]) * resource.getpagesize() / 1024
+    return {"descriptors": len(os.listdir("/proc/self/fd")), "threads": len(os.listdir("/proc/self/task")), "KiB": kib}
+
+
+def _grown(before: dict[str, float]) -> dict[str, float]:
+    gc.collect()
+    return {name: value - before[name] for name, value in _held().items()}
+
+
+@pytest.mark.costly
+def test_ten_thousand_collectives_and_a_thousand_groups_leak_nothing():
+    def body(rank, size):
+        tensor = torch.ones(100)
+
+        def reduce(calls, group=None):
+            for number in range(calls):
+                work = dist.all_reduce(tensor, dist.ReduceOp.MAX, group=group, async_op=number % 2 == 0)
+                if work is not None:
+                    work.wait()
+
+        def make(groups):
+            for _ in range(groups):
+                group = dist.new_group()
+                reduce(2, group)
+                dist.destroy_process_group(group)
+
+        grown = []
+        for work, first, then in ((reduce, 2000, 10_000), (make, 100, 1000)):
+            work(first)
+            dist.barrier()
+            before = _held()
+            work(then)
+            dist.barrier()
+            grown.append(_grown(before))
+        return grown
+
+    for grown in check(2, body, timeout=400):
+        print(grown)
+        for each in grown:
+            assert each["descriptors"] <= 2 and each["threads"] <= 2, grown
+        assert grown[0]["KiB"] < 1024 and grown[1]["KiB"] < 2 * 1000, grown
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("number", (32, 300))
+def test_what_many_idle_groups_hold(number):
+    def body(rank, size):
+        dist.barrier()
+        before = _held()
+        begin = time.monotonic()
+        groups = [dist.new_group() for _ in range(number)]
+        seconds = time.monotonic() - begin
+        dist.barrier()
+        grown = {name: value / number for name, value in _grown(before).items()}
+        assert len(groups) == number
+        return grown, _held(), seconds
+
+    values = check(8, body, timeout=500, group_timeout=200)
+    for grown, held, seconds in values:
+        print({name: round(value, 2) for name, value in grown.items()}, held, f"{seconds:.1f} s")
+    for grown, held, _ in values:  # of each 8 groups, a rank hosts one
+        assert grown["descriptors"] < 2 + 9 / 8 + 0.3 and grown["threads"] < 1 + 1 / 8 + 0.1 and held["descriptors"] < 1024, (grown, held)
+        assert grown["KiB"] < 1024, grown
