@@ -254,6 +254,32 @@ def test_counts_above_32_bits():
     check(2, body, timeout=200, group_timeout=150)
 
 
+@pytest.mark.costly
+def test_an_all_gather_and_a_message_of_counts_above_32_bits():
+    pattern = (torch.arange(251 << 16) % 251).to(torch.int8)  # neither 2^31 nor 2^32 is a multiple of 251
+
+    def pieces(tensor):
+        return [(piece, pattern[:len(piece)]) for piece in tensor.split(len(pattern))]
+
+    def body(rank, size):
+        counts = (2**31 + 5, 3)
+        blocks = [torch.zeros(count, dtype=torch.int8) for count in counts]
+        mine = torch.full((counts[rank],), 2, dtype=torch.int8)
+        for piece, values in pieces(mine) if rank == 0 else ():
+            piece.copy_(values)
+        dist.all_gather(blocks, mine)
+        big = blocks[0]
+        assert all(torch.equal(piece, values) for piece, values in pieces(big)) and (blocks[1] == 2).all()
+        del mine
+        if rank == 0:
+            dist.send(big.neg_(), 1)
+        else:
+            dist.recv(big, 0)
+        assert all(torch.equal(piece, -values) for piece, values in pieces(big))
+
+    check(2, body, timeout=200, group_timeout=150)
+
+
 def test_coalesced():
     def body(rank, size):
         counts = (0, 1, 7, 3000)
