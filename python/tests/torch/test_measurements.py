@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def test_collectives_beside_gloo(tmp_path):
     result = tmp_path / "result.json"
     output(horing_run(*TWO_NODES), str(BENCH / "against_gloo.py"), "--sizes", "8", "32768", "--budget", "0.01", "--json", str(result))
     assert json.loads(result.read_text())
+
+
+def test_the_kept_picture_shows_the_kept_results(tmp_path):
+    drawn = tmp_path / "drawn.svg"
+    results = sorted((BENCH / "results").glob("*.json"), reverse=True)  # any order gives the same picture
+    told = output([sys.executable], str(BENCH / "table.py"), *map(str, results), "--svg", str(drawn))
+    assert told.count("geometric mean") == len(results)
+    assert drawn.read_text() == (BENCH / "results" / "against_gloo.svg").read_text()
+    assert drawn.read_text().count("<polyline") == 5 * len(results)
 
 
 @pytest.mark.costly
