@@ -127,12 +127,13 @@ def _optimizer_state(sharding, optimizer: torch.optim.Optimizer) -> dict[str, An
     state: dict[str, dict[str, Any]] = {}
     for entry, values in ((_entry_of(sharding, parameter), values) for parameter, values in optimizer.state.items()):
         if entry.count:
-            state[entry.name] = {key: _state_value(entry, key, value) for key, value in values.items()}
+            state[entry.name] = {key: state_value(entry, key, value) for key, value in values.items()}
     groups = [{**group, "params": [_entry_of(sharding, parameter).name for parameter in group["params"]]} for group in optimizer.param_groups]
     return {"state": state, "param_groups": groups}
 
 
-def _state_value(entry: Entry, key: str, value: Any) -> Any:
+def state_value(entry: Entry, key: str, value: Any) -> Any:
+    """A value of the optimizer: a number for the whole parameter, or a piece."""
     if not isinstance(value, torch.Tensor) or value.dim() == 0:
         return value
     if value.shape != entry.shard.shape:

@@ -3,8 +3,10 @@ the next forward pass."""
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import weakref
+from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
@@ -236,16 +238,20 @@ class Gradients:
             self.spend()
         self.gathering.release_all()
 
-    def rewrite(self, values: dict[Entry, torch.Tensor]) -> None:
-        """Shards get other values, which other ranks see: a step without gradients. Collective."""
+    @contextlib.contextmanager
+    def update(self) -> Iterator[None]:
+        """While it is entered, shards may be changed, which other ranks see then: an optimizer's turn without gradients. Collective."""
         self.end_step()
         self._reduce_rest()
         self._synchronize()
-        with torch.no_grad():
-            for entry, value in values.items():
-                with torch._C.DisableTorchFunctionSubclass():
-                    entry.shard.copy_(value)
+        yield
         self.spend()
+
+    def rewrite(self, values: dict[Entry, torch.Tensor]) -> None:
+        """Shards get other values. Collective."""
+        with self.update(), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+            for entry, value in values.items():
+                entry.shard.copy_(value)
 
     # ---- Norms ----
 

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from . import checkpoint, saved
+from . import checkpoint, saved, whole_state
 from .sharding import Sharding
 from .shards import Shard, ShardParameter
 from .summary import Usage, summary, usage
@@ -61,6 +61,7 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
     for name, part in model.named_modules():
         if isinstance(part, ShardedModule):
             raise ValueError(f"{name}, a part of the model, is sharded already: shard the whole model, with units=")
+    whole_state.install()
     made = Sharding(model, strategy, memory, group, micro_steps, optimizer_values, units, bucket_bytes, reduce_dtype, gather_dtype, grad_buffers,
                     device)
     model.__class__ = type(type(model).__name__, (ShardedModule, type(model)), {"__module__": type(model).__module__})

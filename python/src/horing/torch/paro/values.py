@@ -95,10 +95,14 @@ class Values:
 
     def join(self, entry: Entry, first: int, part: torch.Tensor) -> None:
         """Each rank has a disjoint part of a parameter, from element `first` on."""
-        whole = torch.zeros(entry.count, dtype=entry.dtype, device="cpu")
+        self.write({entry: self.joined(entry.count, first, part.to(entry.dtype))})
+
+    def joined(self, count: int, first: int, part: torch.Tensor) -> torch.Tensor:
+        """The same on all ranks, on the host: `count` elements of which each rank has a disjoint part, from element `first` on."""
+        whole = torch.zeros(count, dtype=part.dtype, device="cpu")
         whole[first:first + len(part)] = part
         self._sharding.group.allreduce([whole.view(torch.uint8)], op=dist.ReduceOp.SUM).wait()
-        self.write({entry: whole})
+        return whole
 
     def kept_buffers(self) -> dict[str, torch.Tensor]:
         """The buffers that a state_dict has. Local."""
