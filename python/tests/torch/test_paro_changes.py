@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import weakref
@@ -65,6 +66,45 @@ def test_parametrizations():
             for _ in range(2):
                 one_step(model, adam(model), [0])
         close_to(net.state_dict(), alone.state_dict())
+
+    on_nodes(body)
+
+
+class Clamps(nn.Linear):
+    """Changes its weight in its own forward pass, in a way."""
+
+    def __init__(self, change=None):
+        super().__init__(WIDTH, WIDTH)
+        self.change = change
+
+    def forward(self, inputs):
+        scale = self.weight.data.abs().mean()  # may be read
+        if self.change is not None:
+            self.change(self.weight)
+        return super().forward(inputs) * scale
+
+
+def test_changes_in_a_forward_pass_are_named():
+    def body(rank, size):
+        def replace(weight):
+            weight.data = torch.zeros(WIDTH, WIDTH).double()
+
+        def clamp(weight):
+            with torch.no_grad():
+                weight.clamp_(-0.1, 0.1)
+
+        for strategy in ("NNG", "IIG", "GGG"):
+            for mode in (contextlib.nullcontext, torch.no_grad, torch.inference_mode):
+                net = paro.shard(nn.Sequential(made(Clamps), nn.Linear(WIDTH, WIDTH).double()), strategy=strategy, units=[nn.Linear])
+                for change, why in ((lambda weight: weight.data.clamp_(-0.1, 0.1), "parameter 0.weight was changed in place in the forward pass of 0"),
+                                    (clamp, "parameter 0.weight was changed in place in the forward pass of 0"),
+                                    (replace, "data of a parameter was replaced in the forward pass of its module")):
+                    net[0].change = change
+                    with pytest.raises(RuntimeError, match=why), mode():
+                        net(inputs_of(0, rank))
+                net[0].change = None
+                with mode():
+                    net(inputs_of(0, rank))
 
     on_nodes(body)
 

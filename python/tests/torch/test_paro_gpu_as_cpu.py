@@ -27,6 +27,7 @@ from test_paro_background import (  # noqa: F401
 )
 from test_paro_changes import (  # noqa: F401
     test_a_model_that_is_gone_leaves_nothing,
+    test_changes_in_a_forward_pass_are_named,
     test_changes_that_cannot_be_right_are_named,
     test_gradients_of_gradients,
     test_parameters_that_freeze_and_thaw,
@@ -46,6 +47,7 @@ from test_paro_meta import (  # noqa: F401
     test_rank_0_may_have_values_where_others_have_none,
     test_what_has_no_values_is_named,
 )
+from test_paro_state_dict import test_numbers_and_optimizers_without_state  # noqa: F401
 from test_paro_trouble import (  # noqa: F401
     test_a_backward_pass_that_fails_on_one_rank_ends_the_step_of_all,
     test_a_grad_scaler_skips_a_step_on_all_ranks,

@@ -16,12 +16,34 @@ from .layout import Entry, Unit
 from .saved import SavedTensors
 
 
+class _Gathered(torch.Tensor):
+    """What a module has as its parameter while it is called. Operations take it for an ordinary tensor, as they take nn.Parameter."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+    _is_param = True  # for torch.compile, which takes no other classes
+
+    @property
+    def data(self) -> torch.Tensor:
+        return self.detach()  # whose changes are noticed
+
+    @data.setter
+    def data(self, _) -> None:
+        raise RuntimeError("data of a parameter was replaced in the forward pass of its module: the change would be lost. Change model.parameters() between "
+                           "backward() and the next forward pass")
+
+
+def _gathered(gathering: Gathering, entry: Entry) -> torch.Tensor:
+    view = gathering.view(entry)
+    view.__class__ = _Gathered  # faster than to make another tensor
+    return view
+
+
 class _Use(torch.autograd.Function):
     """The gathered values of a parameter, whose gradient is that of its leaf."""
 
     @staticmethod
     def forward(ctx, leaf, gathering, entry):
-        return gathering.view(entry)
+        return _gathered(gathering, entry)
 
     @staticmethod
     def backward(ctx, gradient):
@@ -117,18 +139,19 @@ class Forward:
                                    "part of the unit that uses them (units=)")
 
     def _show(self, unit: Unit) -> None:
-        with torch._C.DisableTorchFunctionSubclass():  # faster
+        # Without subclasses it is faster; in inference mode tensors have no versions, by which changes are noticed.
+        with torch._C.DisableTorchFunctionSubclass(), torch.inference_mode(False):
             for entry in unit.entries:
                 view = self._view(entry)
-                unit.views.append((entry, view, 0 if view.is_inference() else view._version))
+                unit.views.append((entry, view, view._version))
                 for module, attribute in entry.places:
                     module.__dict__[attribute] = view
         for module in unit.recurrent:
             module._flat_weights = [getattr(module, name, None) for name in module._flat_weights_names]
 
     def _view(self, entry: Entry) -> torch.Tensor:
-        if not entry.shard.requires_grad or torch.is_inference_mode_enabled():
-            return self._gathering.view(entry)
+        if not entry.shard.requires_grad:
+            return _gathered(self._gathering, entry)
         with torch.enable_grad():  # a part of the module may enable it
             return _Use.apply(entry.leaf, self._gathering, entry)
 
@@ -138,7 +161,7 @@ class Forward:
         for module in unit.recurrent:
             module._flat_weights = []
         for entry, view, version in unit.views:
-            if changed is None and not view.is_inference() and view._version != version:
+            if changed is None and view._version != version:
                 changed = entry
             for module, attribute in entry.places:
                 module.__dict__.pop(attribute, None)
