@@ -51,7 +51,7 @@ class _Use(torch.autograd.Function):
 
 
 class Forward:
-    """Hooks on every module that has parameters, itself or below. `needs` gives their units. `check()` runs before a call
+    """Hooks on the model, and on every module that has parameters, itself or below. `needs` gives their units. `check()` runs before a call
     from outside, and `end_unit(unit)` when the gradients of all inputs of a unit are there, whatever they are used for."""
 
     def __init__(self, gathering: Gathering, saved: SavedTensors, needs: dict[nn.Module, set[Unit]], check: Callable[[], None],

@@ -144,7 +144,7 @@ def assign_units(model: nn.Module, entries: list[Entry], chosen: dict[nn.Module,
         own = unit_of.get(module)
         parts = itertools.chain.from_iterable(owners.get(part, ()) for part in module.modules() if unit_of.get(part) is own)
         needed = set(parts) | ({root} if module is model and root.entries else set())
-        if needed:
+        if needed or module is model:  # its call is the pass, within which units are prefetched
             needs[module] = needed
     for unit in units:
         unit.recurrent = [module for module in model.modules() if isinstance(module, nn.RNNBase) and unit in needs.get(module, ())]
