@@ -14,7 +14,7 @@ from torch import nn
 from horing.torch import paro
 from horing.torch.paro import client
 from horing.torch.paro.layout import Entry, Unit
-from horing.torch.paro.plan import Shape, cost_of
+from horing.torch.paro.plan import Shape, costs_of
 from names import needs_paro
 from paro_models import STRATEGIES, Gpt, Mixture, Vision, batch, join_nodes, loss_of, made, mean_over_ranks, train
 from ranks import check, join
@@ -86,7 +86,7 @@ def test_costs_have_the_same_order_on_all_ranks():
         unit = Unit(0, "")
         unit.entries = [Entry(0, "", nn.Parameter(torch.zeros(1000, dtype=dtype)), None) for dtype in dtypes]
         unit.entries += [Entry(0, "", nn.Parameter(torch.zeros(512)), None)]
-        return [estimate.slowBytes for estimate, _ in cost_of(0, Shape((2, 2)), [unit], 1, 2, 1 << 20).estimates]
+        return [estimate.slowBytes for estimate, _ in costs_of(Shape((2, 2)), [unit], 1, 2, 1 << 20)[0].estimates]
 
     found = slow_bytes(torch.float64, torch.float32, torch.bfloat16)
     assert len(set(found)) == 3

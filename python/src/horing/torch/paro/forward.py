@@ -132,11 +132,11 @@ class Forward:
                 for bucket in unit.buckets:
                     self._gathering.release_bucket(bucket, force=True)
             return
-        for bucket in unit.buckets:
-            if not self._gathering.release_bucket(bucket):
-                raise RuntimeError(f"parameter {bucket.entries[0].name}, or another of its bucket, is still referred to after the forward pass "
-                                   f"of {unit.name}: a module may not return or keep its parameters; return a copy (clone()), or make it "
-                                   "part of the unit that uses them (units=)")
+        kept = self._gathering.release(unit)
+        if kept is not None:
+            raise RuntimeError(f"parameter {kept.entries[0].name}, or another of its bucket, is still referred to after the forward pass of {unit.name}: "
+                               "a module may not return or keep its parameters; return a copy (clone()), or make it part of the unit that uses "
+                               "them (units=)")
 
     def _show(self, unit: Unit) -> None:
         # Without subclasses it is faster; in inference mode tensors have no versions, by which changes are noticed.

@@ -25,6 +25,8 @@ class Gathering:
         self._held: list[Unit] = []  # gathered, or being so; the latest used is the last
         self._follows: dict[tuple[bool, Unit], Unit] = {}  # the unit used next in the last pass
         self._latest: tuple[bool, Unit] | None = None
+        self._held_in_pass: list[tuple[int, ...]] = []  # the numbers of units, at each use since a pass began
+        self.held_at_uses: list[tuple[int, ...]] = []  # in the last one that is over
         self.history = 0
 
     def note(self, call: int) -> None:
@@ -48,6 +50,8 @@ class Gathering:
         self._latest = use
         if ahead is not None and ahead is not unit:
             self._gather(ahead)
+        if use[0] or unit.depth > 0:  # else values are read outside of a pass
+            self._held_in_pass.append(tuple(each.number for each in self._held))
         for bucket in unit.buckets:
             if bucket.lease is None:
                 bucket.address = self._client.param(bucket.entries[0].index)
@@ -121,6 +125,7 @@ class Gathering:
     def begin_pass(self) -> None:
         """The order of uses starts anew, and so do the values: also those that a forward pass kept for its backward pass."""
         self._latest = None
+        self._held_in_pass.clear()
         for unit in list(self._held):
             kept = self.release(unit)
             if kept is not None:
@@ -130,6 +135,8 @@ class Gathering:
     def end_pass(self) -> None:
         """After a backward pass: whatever is not used by a module is released."""
         self._latest = None
+        self.held_at_uses[:] = self._held_in_pass
+        self._held_in_pass.clear()
         self._release_unused(set())
         self._client.memory.end_pass()
         for unit in self._units:

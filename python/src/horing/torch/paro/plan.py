@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,9 +47,10 @@ class Shape:
 
 @dataclass(eq=False)
 class Cost:
-    """Of a strategy on one rank: bytes that are kept without the optimizer's state, held at the same time for use, and sent in an optimizer
+    """Of a strategy on one rank: bytes that are kept without the optimizer's state, held for use of each unit, and sent in an optimizer
     step; `most_kept` by any rank, with that state. `estimates` are those of the C library, each for a number of buckets; `seconds`, where they
-    were measured, of all collectives."""
+    were measured, of all collectives. `held_at_uses` are the numbers of the units that are held at each use of one, once a pass has shown them. Before
+    that it is the root, the unit in use and the next, in the order of the modules."""
 
     strategy: int
     name: str
@@ -58,18 +60,36 @@ class Cost:
     state: int
     kept: int
     most_kept: int
-    gathered: int
+    of_units: tuple[tuple[int, ...], ...]
     grad_buffers: int
     slow: int
     fast: int
     operations: tuple
     estimates: tuple[tuple[c.Estimate, int], ...]
     seconds: float | None = None
+    held_at_uses: Sequence[tuple[int, ...]] = ()
+
+    @property
+    def gathered(self) -> int:
+        """Bytes of the buffers of units that are held for use."""
+        return _peak_of(self.of_units, self.held_at_uses or self._runs(2))
 
     @property
     def memory(self) -> int:
         """Of the rank that keeps the most."""
         return self.most_kept + self.gathered + self.grad_buffers
+
+    @property
+    def most_memory(self) -> int:
+        """What a limit is compared with before a pass: one more unit is held where gradients of a unit's inputs come late."""
+        return self.memory + max(0, _peak_of(self.of_units, self._runs(3)) - self.gathered)
+
+    def _runs(self, length: int) -> Iterator[tuple[int, ...]]:
+        """The root and so many neighbours, in the order of the modules and back."""
+        numbers = range(len(self.of_units))
+        for order in (numbers[1:], numbers[:0:-1]):
+            for begin in range(max(1, len(order) - length + 1)):
+                yield (0, *order[begin:begin + length])
 
     def take_time(self, rates: c.Rates) -> None:
         self.seconds = sum(number * c.seconds(estimate, 1, rates) for estimate, number in self.estimates)
@@ -126,9 +146,6 @@ class _Bucket(NamedTuple):
         whole = self._replace(dtype=self.wire_dtype, trainable=False)
         return c.estimate(0, whole.model(shape)).memoryBytes
 
-    def grads(self, shape: Shape) -> int:
-        return self.gathered(shape) // self.wire_dtype.itemsize * self.grad_dtype.itemsize
-
 
 def _buckets_of(unit: Unit, bucket_bytes: int) -> list[_Bucket]:
     """As the C client lays them out."""
@@ -144,16 +161,27 @@ def _buckets_of(unit: Unit, bucket_bytes: int) -> list[_Bucket]:
     return found
 
 
-def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int,
-            grad_buffers: int = 2, one_size: bool = False) -> Cost:
-    """`one_size`: memory for gathered buckets is as long as the longest for each of them."""
+def costs_of(shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int, bucket_bytes: int, grad_buffers: int = 2,
+             one_size: bool = False) -> list[Cost]:
+    """Of each strategy. `one_size`: memory for gathered buckets is as long as the longest for each of them."""
+    buckets = [_buckets_of(unit, bucket_bytes) for unit in units]
+    numbers = Counter(itertools.chain.from_iterable(buckets))
+    gathered = {bucket: bucket.gathered(shape) for bucket in numbers}
+    longest = max(gathered.values(), default=0)
+    of_units = tuple(tuple(longest if one_size else gathered[bucket] for bucket in each) for each in buckets)
+    grads = {bucket: gathered[bucket] // bucket.wire_dtype.itemsize * bucket.grad_dtype.itemsize for bucket in numbers if bucket.trainable}
+    on_their_way = min(grad_buffers, sum(numbers[bucket] for bucket in grads)) * max(grads.values(), default=0)
+    return [_cost_of(strategy, shape, numbers, micro_steps, optimizer_values, of_units, on_their_way) for strategy in c.STRATEGIES]
+
+
+def _cost_of(strategy: int, shape: Shape, buckets: Counter, micro_steps: int, optimizer_values: int,
+             of_units: tuple[tuple[int, ...], ...], grad_buffers: int) -> Cost:
     row = c.strategy_info(strategy)
     kept = most_kept = slow = fast = 0
     operations: dict[tuple, list[int]] = {}
     estimates = []
-    buckets = [_buckets_of(unit, bucket_bytes) for unit in units]
     # In the same order on all ranks, so that they choose the same strategy.
-    for bucket, number in Counter(itertools.chain.from_iterable(buckets)).items():
+    for bucket, number in buckets.items():
         own, whole = (c.estimate(strategy, bucket.model(shape, micro_steps, each)) for each in (0, optimizer_values))
         estimates.append((whole, number))
         kept, most_kept = kept + number * own.memoryBytes, most_kept + number * whole.largestMemoryBytes
@@ -162,36 +190,47 @@ def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, op
             sums = operations.setdefault((each.phase, each.collective, each.scope, each.times), [0, 0])
             sums[0] += number * each.slowBytes
             sums[1] += number * each.fastBytes
-    return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept, most_kept,
-                0 if row.params == c.WHOLE else _most_gathered(buckets, shape, one_size), _grad_buffers(row, shape, buckets, grad_buffers), slow, fast,
+    if row.params == c.WHOLE:
+        of_units = ((),) * len(of_units)
+    if row.grads == c.WHOLE and (shape.is_grid or row.state != c.BY_GROUP):  # no groups of different sizes exchange them
+        grad_buffers = 0
+    return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept, most_kept, of_units, grad_buffers, slow, fast,
                 tuple((*key, *sums) for key, sums in operations.items()), tuple(estimates))
 
 
-def _most_gathered(buckets: list[list[_Bucket]], shape: Shape, one_size: bool) -> int:
-    """The root, the unit in use, its predecessor and its successor."""
-    each_size = [[bucket.gathered(shape) for bucket in each] for each in buckets]
-    longest = max(itertools.chain.from_iterable(each_size), default=0)
-    sizes = [len(each) * longest if one_size else sum(each) for each in each_size]
-    return sizes[0] + sum(sorted(sizes[1:], reverse=True)[:3])
-
-
-def _grad_buffers(row: c.StrategyInfo, shape: Shape, buckets: list[list[_Bucket]], most: int) -> int:
-    """`most` of the longest bucket. None where gradients stay whole, and no groups of different sizes exchange them."""
-    if row.grads == c.WHOLE and (shape.is_grid or row.state != c.BY_GROUP):
-        return 0
-    sizes = [bucket.grads(shape) for each in buckets for bucket in each if bucket.trainable]
-    return min(most, len(sizes)) * max(sizes, default=0)
+def _peak_of(of_units: tuple[tuple[int, ...], ...], held_at_uses: Iterable[tuple[int, ...]]) -> int:
+    """Bytes of all buffers, as the C client takes them: for each bucket the smallest spare one that is long enough, or else a new one in the
+    place of a spare one."""
+    buffers: dict[int, list[int]] = {}
+    spare: list[int] = []
+    total = most = 0
+    for held in held_at_uses:
+        for released in buffers.keys() - held:
+            spare += buffers.pop(released)
+        for number in held:
+            if number in buffers:
+                continue
+            buffers[number] = []
+            for size in of_units[number]:
+                best = min((each for each in spare if each >= size), default=0)
+                if best:
+                    spare.remove(best)
+                else:
+                    total += size - (spare.pop() if spare else 0)
+                    most = max(most, total)
+                buffers[number].append(best or size)
+    return most
 
 
 def fitting(name: str, memory: int | None, costs: list[Cost]) -> list[Cost]:
     """The strategies that fit into `memory` on every rank: the one of that name, or for "auto" any."""
     wanted = c.find_strategy(name)
     possible = [cost for cost in costs if wanted < 0 or cost.strategy == wanted]
-    fit = [cost for cost in possible if memory is None or cost.memory <= memory]
+    fit = [cost for cost in possible if memory is None or cost.most_memory <= memory]
     if not fit:
-        least = min(possible, key=lambda cost: cost.memory)
+        least = min(possible, key=lambda cost: cost.most_memory)
         raise ValueError(f"no strategy that is asked for fits into memory={text_of(memory)} on each rank: {least.name} needs the least, "
-                         f"{text_of(least.memory)}; smaller units, or more ranks, need less")
+                         f"{text_of(least.most_memory)}; smaller units, or more ranks, need less")
     return fit
 
 

@@ -17,7 +17,7 @@ from .gathering import Gathering
 from .gradients import Gradients
 from .layout import WIRE_TYPES, Bucket, Entry, assign_units, choose_units, find_entries
 from .memory import memory_for
-from .plan import Shape, best_of, cost_of, longest_vector, parse_bytes, fitting
+from .plan import Shape, best_of, costs_of, longest_vector, parse_bytes, fitting
 from .saved import SavedTensors
 from .shards import ORIGINAL, ShardParameter, shape_of
 from .values import Values
@@ -40,7 +40,7 @@ class Sharding:
         self.units, needs = assign_units(model, self.entries, choose_units(model, units))
         self._data, self.group = (group.private_copy(f"PaRO {each}") for each in ("data", "agreements"))
         self.shape, numbers = _shape_of(self._data)
-        self.costs = [cost_of(number, self.shape, self.units, micro_steps, optimizer_values, bucket_bytes, grad_buffers, memory.one_size) for number in c.STRATEGIES]
+        self.costs = costs_of(self.shape, self.units, micro_steps, optimizer_values, bucket_bytes, grad_buffers, memory.one_size)
         fit = fitting(strategy, self.memory_limit, self.costs)
         if len(fit) > 1:
             rates = c.measure(self._data._lane, longest_vector(self.units, bucket_bytes))
@@ -62,6 +62,7 @@ class Sharding:
         self.gradients = Gradients(self.client, self.buckets, self.group, self.copies)
         self.gathering = Gathering(self.client, self.units, self.gradients.before_gather)
         self.gradients.gathering = self.gathering
+        self.cost.held_at_uses = self.gathering.held_at_uses
         for entry in self.entries:
             entry.shard.owner = self.gradients
         Forward(self.gathering, SavedTensors(self.gathering, self.device, self.gradients.begin_pass), needs, self.values.check, self.gradients.end_unit)
