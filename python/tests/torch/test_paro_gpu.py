@@ -100,6 +100,18 @@ def test_memory_is_gathered_into_after_the_kernels_that_read_it():
     on_nodes(body)
 
 
+def test_forward_passes_alone_forget_their_streams():
+    def body(rank, size):
+        net = readers()
+        for _ in range(4):
+            with torch.no_grad(), module().Stream(DEVICE):
+                net(torch.ones(1))
+                assert len(net._paro.client.memory._of_pass) == 1
+        check_seen(net)
+
+    on_nodes(body)
+
+
 @pytest.mark.parametrize("strategy", ("NNG", "IIG", "GGG"))
 def test_ranks_get_what_an_optimizer_on_another_stream_has_written(strategy):
     def body(rank, size):

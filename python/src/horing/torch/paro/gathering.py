@@ -126,6 +126,7 @@ class Gathering:
         """The order of uses starts anew, and so do the values: also those that a forward pass kept for its backward pass."""
         self._latest = None
         self._held_in_pass.clear()
+        self._client.memory.end_pass()  # of a forward pass that no backward pass followed
         for unit in list(self._held):
             kept = self.release(unit)
             if kept is not None:
