@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import nn
 
 from . import checkpoint, saved, whole_state
+from .fsdp_calls import FsdpCalls, give_calls
 from .sharding import Sharding
 from .shards import Shard, ShardParameter
 from .summary import Usage, summary, usage
@@ -66,10 +67,12 @@ def shard(model: nn.Module, strategy: str = "auto", memory: float | str | None =
                     device)
     model.__class__ = type(type(model).__name__, (ShardedModule, type(model)), {"__module__": type(model).__module__})
     object.__setattr__(model, "_paro", made)
+    for unit in made.units[1:]:
+        give_calls(unit.module)
     return model
 
 
-class ShardedModule(nn.Module):
+class ShardedModule(FsdpCalls, nn.Module):
     """A model after paro.shard. `parameters()` yields this rank's shards (horing.torch.paro.ShardParameter)."""
 
     _paro: Sharding
