@@ -73,25 +73,34 @@ class Experts(nn.Module):
 
 
 class Mixture(nn.Module):
-    """Of experts, on words, without attention."""
+    """Of experts, on words, without attention. `mixed`: the first two share their experts, the last one has frozen ones, and all are checkpointed."""
 
-    def __init__(self):
+    def __init__(self, mixed: bool = False):
         super().__init__()
         self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
         self.mixtures = nn.ModuleList(Experts() for _ in range(3))
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS)
+        self.mixed = mixed
+        if mixed:
+            _mix(self.mixtures)
 
     def forward(self, words):
         hidden = self.words(words) + self.places.weight
         for mixture in self.mixtures:
-            hidden = mixture(hidden)
+            hidden = checkpoint(mixture, hidden, use_reentrant=False) if self.mixed else mixture(hidden)
         return self.head(self.norm(hidden))
 
 
-class Vision(nn.Module):
-    """A transformer on patches of an image, with a mixture of experts."""
+def _mix(mixtures: nn.ModuleList) -> None:
+    for expert, other in zip(mixtures[0].experts, mixtures[1].experts):
+        expert[0].weight = other[0].weight
+    mixtures[-1].experts[1:].requires_grad_(False)
 
-    def __init__(self):
+
+class Vision(nn.Module):
+    """A transformer on patches of an image, with a mixture of experts. `mixed` as for Mixture."""
+
+    def __init__(self, mixed: bool = False):
         super().__init__()
         self.patches = nn.Conv2d(1, WIDTH, 4, 4)
         self.start = nn.Parameter(torch.randn(1, 1, WIDTH))
@@ -99,12 +108,16 @@ class Vision(nn.Module):
                                              enable_nested_tensor=False)
         self.mixtures = nn.ModuleList(Experts() for _ in range(2))
         self.head = nn.Linear(WIDTH, WORDS)
+        self.mixed = mixed
+        if mixed:
+            _mix(self.mixtures)
+            self.encoder.layers[0].requires_grad_(False)
 
     def forward(self, images):
         hidden = self.patches(images).flatten(2).transpose(1, 2)
         hidden = self.encoder(torch.cat([self.start.expand(len(images), 1, WIDTH), hidden], 1))
         for mixture in self.mixtures:
-            hidden = mixture(hidden)
+            hidden = checkpoint(mixture, hidden, use_reentrant=False) if self.mixed else mixture(hidden)
         return self.head(hidden[:, 0])
 
 
