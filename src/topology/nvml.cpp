@@ -40,6 +40,8 @@ struct NvmlFabric {
 };
 static_assert(sizeof(NvmlFabric) == 28);
 constexpr int kNvmlNotSupported = 3;
+constexpr int kClockOfSm = 1, kClockOfMemory = 2;
+constexpr int kUncorrected = 1, kSinceLoaded = 0;
 constexpr unsigned char kFabricNotSupported = 0;
 constexpr unsigned char kFabricCompleted = 3;
 
@@ -59,6 +61,13 @@ struct Nvml {
   int (*linkRemote)(NvmlDevice, unsigned, NvmlPci*) = nullptr;
   int (*linkRemoteType)(NvmlDevice, unsigned, int*) = nullptr;  // may be missing: drivers before 460
   int (*fabric)(NvmlDevice, NvmlFabric*) = nullptr;             // may be missing: drivers before 525
+  // Any of those below may be missing.
+  int (*mostClock)(NvmlDevice, int, unsigned*) = nullptr;
+  int (*mostPcieGeneration)(NvmlDevice, unsigned*) = nullptr;
+  int (*powerLimit)(NvmlDevice, unsigned*) = nullptr;
+  int (*eccMode)(NvmlDevice, int*, int*) = nullptr;
+  int (*eccErrors)(NvmlDevice, int, int, unsigned long long*) = nullptr;
+  int (*slowedBy)(NvmlDevice, unsigned long long*) = nullptr;
 };
 
 template <typename Function>
@@ -84,6 +93,12 @@ Result<Nvml> openNvml(const std::string& path) {
   if (!complete) return makeStatus(Code::kSystemError, "%s lacks functions of NVML", path.c_str());
   bind(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", nvml.linkRemoteType);
   bind(nvml, "nvmlDeviceGetGpuFabricInfo", nvml.fabric);
+  bind(nvml, "nvmlDeviceGetMaxClockInfo", nvml.mostClock);
+  bind(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", nvml.mostPcieGeneration);
+  bind(nvml, "nvmlDeviceGetPowerManagementLimit", nvml.powerLimit);
+  bind(nvml, "nvmlDeviceGetEccMode", nvml.eccMode);
+  bind(nvml, "nvmlDeviceGetTotalEccErrors", nvml.eccErrors);
+  bind(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.slowedBy);
   return nvml;
 }
 
@@ -144,6 +159,33 @@ Status onDevices(const std::string& library, const Work& work) {
   return done;
 }
 
+// What a function of the form `function(device, arguments..., &value)` tells, if there is one and it does.
+template <typename Value, typename Function, typename... Arguments>
+std::optional<Value> told(Function* function, NvmlDevice device, Arguments... arguments) {
+  Value value{};
+  if (!function || function(device, arguments..., &value) != kNvmlSuccess) return std::nullopt;
+  return value;
+}
+
+std::optional<GpuState> stateOf(const Nvml& nvml, NvmlDevice device) {
+  constexpr uint64_t kSlowdowns =
+      kSlowedByPowerLimit | kSlowedByHardware | kSlowedByHeat | kSlowedByPowerBrake;
+  NvmlPci pci{};
+  if (nvml.pciInfo(device, &pci) != kNvmlSuccess) return std::nullopt;
+  GpuState state;
+  state.gpu = addressOf(pci);
+  state.sm_mhz = told<unsigned>(nvml.mostClock, device, kClockOfSm);
+  state.memory_mhz = told<unsigned>(nvml.mostClock, device, kClockOfMemory);
+  state.pcie_generation = told<unsigned>(nvml.mostPcieGeneration, device);
+  state.power_limit_mw = told<unsigned>(nvml.powerLimit, device);
+  int now = 0, after_reset = 0;
+  if (nvml.eccMode && nvml.eccMode(device, &now, &after_reset) == kNvmlSuccess) state.ecc = now != 0;
+  state.ecc_errors = told<unsigned long long>(nvml.eccErrors, device, kUncorrected, kSinceLoaded);
+  if (const auto reasons = told<unsigned long long>(nvml.slowedBy, device))
+    state.slowed_by = *reasons & kSlowdowns;
+  return state;
+}
+
 // As readNvLinkDomain(), for one GPU.
 Result<std::string> domainOf(const Nvml& nvml, NvmlDevice device, const std::string& gpu) {
   NvmlFabric fabric{};
@@ -191,6 +233,16 @@ Result<std::string> readNvLinkDomain(const std::string& gpu, const std::string& 
   if (domain) return *domain;
   return makeStatus(Code::kSystemError, gpu.empty() ? "NVML knows no GPU%s" : "NVML does not know GPU %s",
                     gpu.c_str());
+}
+
+Result<std::vector<GpuState>> readGpuStates(const std::string& library) {
+  std::vector<GpuState> states;
+  HORING_TRY(onDevices(library, [&](const Nvml& nvml, const std::vector<NvmlDevice>& devices) {
+    for (const NvmlDevice device : devices)
+      if (const std::optional<GpuState> state = stateOf(nvml, device)) states.push_back(*state);
+    return Status();
+  }));
+  return states;
 }
 
 Result<int> countGpus(const std::string& library) {

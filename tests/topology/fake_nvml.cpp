@@ -1,6 +1,7 @@
 // NVML of a machine with three GPUs: 0 and 1 joined by two links of 25 GB/s, 0 and 2 to a switch whose address is hidden,
 // and a link of GPU 1 that is down. FAKE_NVML_FAULT makes it fail: "init" or "count". FAKE_NVML_FABRIC says to which clique of a cluster
 // each GPU belongs, "555"; "." has not joined yet, "-" has no fabric, "0" one that ends at the node.
+// GPU 1 is slowed down by heat, GPU 2 has no ECC; FAKE_NVML_LACKS_STATE: the driver tells nothing of that kind.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +30,11 @@ void fill(Pci* pci, unsigned index) {
   std::memset(pci, 0, sizeof *pci);
   pci->bus = kBus[index];
   std::snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", pci->bus);
+}
+// Writes what the driver tells of a GPU's state, and returns NVML's error.
+template <typename Value>
+int tell(Value* to, Value value) {
+  return *to = value, std::getenv("FAKE_NVML_LACKS_STATE") ? 3 : 0;
 }
 bool toSwitch(unsigned gpu, unsigned link) {
   return (gpu == 0 && link >= 2 && link < 6) || (gpu == 2 && link < 3);
@@ -68,6 +74,25 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, Pci* pci) {
 }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, int* type) {
   return *type = toSwitch(indexOf(device), link) ? 2 : 0, 0;
+}
+int nvmlDeviceGetMaxClockInfo(void*, int type, unsigned* mhz) {
+  return tell(mhz, type == 1 ? 1980u : 2619u);
+}
+int nvmlDeviceGetMaxPcieLinkGeneration(void* device, unsigned* generation) {
+  return tell(generation, indexOf(device) == 0 ? 4u : 5u);
+}
+int nvmlDeviceGetPowerManagementLimit(void*, unsigned* milliwatts) {
+  return tell(milliwatts, 700000u);
+}
+int nvmlDeviceGetEccMode(void* device, int* now, int* after_reset) {
+  return *now = *after_reset = 1, indexOf(device) == 2 ? 3 : tell(now, 1);
+}
+int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsigned long long* errors) {
+  if (indexOf(device) == 2) return 3;
+  return tell(errors, type == 1 && counter == 0 ? 4ull : 99ull);
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
+  return tell(reasons, indexOf(device) == 1 ? 0x60ull : 0x1ull);
 }
 int nvmlDeviceGetGpuFabricInfo(void* device, Fabric* fabric) {
   const char* cliques = std::getenv("FAKE_NVML_FABRIC");

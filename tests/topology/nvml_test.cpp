@@ -12,6 +12,7 @@ class Nvml : public testing::Test {
   void TearDown() override {
     unsetenv("FAKE_NVML_FAULT");
     unsetenv("FAKE_NVML_FABRIC");
+    unsetenv("FAKE_NVML_LACKS_STATE");
   }
 
   static Result<std::string> domain(const char* fabric, const std::string& gpu = "") {
@@ -56,6 +57,26 @@ TEST_F(Nvml, SaysWhyThereIsNoDomain) {
   EXPECT_FALSE(readNvLinkDomain("", "/nowhere/libnvidia-ml.so.1").ok());
   setenv("FAKE_NVML_FAULT", "count", 1);
   EXPECT_FALSE(domain("555").ok());
+}
+
+TEST_F(Nvml, TellsTheStateOfEachGpu) {
+  const Result<std::vector<GpuState>> states = readGpuStates(HORING_FAKE_NVML);
+  ASSERT_TRUE(states.ok()) << states.status().toString();
+  EXPECT_EQ(states.value(),
+            (std::vector<GpuState>{{"0000:3b:00.0", 1980, 2619, 4, 700000, true, 4, 0},
+                                   {"0000:5e:00.0", 1980, 2619, 5, 700000, true, 4, kSlowedByHeat},
+                                   {"0000:d8:00.0", 1980, 2619, 5, 700000, std::nullopt, std::nullopt, 0}}));
+}
+
+TEST_F(Nvml, LeavesOutWhatTheDriverDoesNotTell) {
+  setenv("FAKE_NVML_LACKS_STATE", "1", 1);
+  const Result<std::vector<GpuState>> states = readGpuStates(HORING_FAKE_NVML);
+  ASSERT_TRUE(states.ok()) << states.status().toString();
+  ASSERT_EQ(states.value().size(), 3u);
+  GpuState nothing_known;
+  nothing_known.gpu = "0000:3b:00.0";
+  EXPECT_EQ(states.value().front(), nothing_known);
+  EXPECT_FALSE(readGpuStates("/nowhere/libnvidia-ml.so.1").ok());
 }
 
 TEST_F(Nvml, CountsGpus) {
