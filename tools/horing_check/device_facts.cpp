@@ -59,9 +59,40 @@ void addRdmaDevice(NodeFacts& facts, const fs::path& folder) {
   }
 }
 
+// The value of most GPUs, and the others by PCI address; of equally many, the smaller value is that of most.
+std::string usualAndOthers(const std::map<std::string, std::string>& of_gpus) {
+  std::map<std::string, std::string> gpus_with;
+  std::map<std::string, int> count;
+  for (const auto& [gpu, value] : of_gpus) {
+    gpus_with[value] += (gpus_with[value].empty() ? "" : " and ") + gpu;
+    ++count[value];
+  }
+  if (count.empty()) return "";
+  const auto usual = std::max_element(count.begin(), count.end(),
+                                      [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::string text = usual->first;
+  for (const auto& [value, gpus] : gpus_with)
+    if (value != usual->first) text.append(", but ").append(value).append(" on ").append(gpus);
+  return text;
+}
+
+std::string slowdownText(uint64_t reasons) {
+  std::string text;
+  const auto add = [&](uint64_t bits, const char* name) {
+    if ((reasons & bits) != 0) text.append(text.empty() ? "" : " and ").append(name);
+  };
+  add(kSlowedByHeat, "heat");
+  add(kSlowedByPowerLimit, "their power limit");
+  add(kSlowedByPowerBrake, "the power supply");
+  // The hardware says that it slows down, and mostly why.
+  if (text.empty()) add(kSlowedByHardware, "the hardware");
+  return text.empty() ? "nothing" : text;
+}
+
 // GPUs are PCI devices that control a display, or compute ("3D").
 void addGpus(NodeFacts& facts, const fs::path& sys) {
-  std::map<std::string, int> kinds, lanes;
+  std::map<std::string, int> kinds;
+  std::map<std::string, std::string> lanes;
   std::string driver;
   for (const fs::path& device : sortedEntries(sys / "bus/pci/devices")) {
     const std::string kind = firstLine(device / "class");
@@ -70,16 +101,13 @@ void addGpus(NodeFacts& facts, const fs::path& sys) {
     driver = driverOf(device);
     // The speed of the link changes with the load, its width does not.
     const std::string width = firstLine(device / "current_link_width");
-    if (!width.empty() && width != "0") ++lanes[width];
+    if (!width.empty() && width != "0") lanes[device.filename()] = width;
   }
-  const auto text = [](const std::map<std::string, int>& counts) {
-    std::string all;
-    for (const auto& [value, count] : counts)
-      all += (all.empty() ? "" : ", ") + std::to_string(count) + " of " + value;
-    return all;
-  };
-  facts["GPUs"] = text(kinds);
-  facts["PCIe lanes of GPUs"] = text(lanes);
+  std::string gpus;
+  for (const auto& [kind, count] : kinds)
+    gpus += (gpus.empty() ? "" : ", ") + std::to_string(count) + " of " + kind;
+  facts["GPUs"] = gpus;
+  facts["PCIe lanes of GPUs"] = usualAndOthers(lanes);
   facts["driver of GPUs"] = driver;
 }
 
@@ -107,6 +135,28 @@ void addDeviceFacts(NodeFacts& facts, const std::vector<std::string>& interfaces
   addGpus(facts, sys);
   addMemory(facts, sys);
   std::erase_if(facts, [](const auto& fact) { return fact.second.empty(); });
+}
+
+void addGpuStates(NodeFacts& facts, const std::vector<GpuState>& gpus) {
+  const auto add = [&](const char* name, const auto& textOf) {
+    std::map<std::string, std::string> of_gpus;
+    bool any_tells = false;
+    for (const GpuState& gpu : gpus) {
+      const std::string text = textOf(gpu);
+      any_tells = any_tells || !text.empty();
+      of_gpus[gpu.gpu] = text.empty() ? "unknown" : text;
+    }
+    if (any_tells) facts[name] = usualAndOthers(of_gpus);
+  };
+  const auto number = [](const auto& value) { return value ? std::to_string(*value) : std::string(); };
+  add("highest clock of GPUs in MHz", [&](const GpuState& gpu) { return number(gpu.sm_mhz); });
+  add("highest memory clock of GPUs in MHz", [&](const GpuState& gpu) { return number(gpu.memory_mhz); });
+  add("PCIe generation of GPUs", [&](const GpuState& gpu) { return number(gpu.pcie_generation); });
+  add("power limit of GPUs in mW", [&](const GpuState& gpu) { return number(gpu.power_limit_mw); });
+  add("ECC of GPUs", [](const GpuState& gpu) { return !gpu.ecc ? "" : *gpu.ecc ? "on" : "off"; });
+  add("uncorrected ECC errors of GPUs", [&](const GpuState& gpu) { return number(gpu.ecc_errors); });
+  add("GPUs are slowed down by",
+      [](const GpuState& gpu) { return gpu.slowed_by ? slowdownText(*gpu.slowed_by) : std::string(); });
 }
 
 ErrorCounters readErrorCounters(const std::vector<std::string>& interfaces, const std::string& sys) {

@@ -101,6 +101,8 @@ NodeFacts gatherNodeFacts(const Result<MachineGraph>& graph) {
   facts["turbo"] = lineOf("/sys/devices/system/cpu/cpufreq/boost");
   facts["threads of a core in use"] = lineOf("/sys/devices/system/cpu/smt/active");
   addDeviceFacts(facts, interfacesInUse());
+  if (const Result<std::vector<GpuState>> gpus = readGpuStates(); gpus.ok())
+    addGpuStates(facts, gpus.value());
   if (graph.ok())
     if (const std::string adapters = adaptersOfGpus(graph.value()); !adapters.empty())
       facts["adapters of GPUs"] = adapters;

@@ -60,8 +60,81 @@ TEST_F(DeviceFacts, AreThoseOfAdaptersAndGpus) {
                                 {"firmware of mlx5_0", "28.39.1002"},
                                 {"rate of mlx5_0 port 1", "400 Gb/sec (4X NDR)"},
                                 {"GPUs", "2 of 0x10de:0x2330"},
-                                {"PCIe lanes of GPUs", "2 of 16"},
+                                {"PCIe lanes of GPUs", "16"},
                                 {"NUMA nodes", "2"}}));
+}
+
+TEST_F(DeviceFacts, NameTheGpuWithFewerLanes) {
+  for (int gpu = 0; gpu < 8; ++gpu) {
+    const std::string device = "bus/pci/devices/0000:0" + std::to_string(gpu) + ":00.0";
+    write(device + "/class", "0x030200");
+    write(device + "/current_link_width", gpu == 5 ? "8" : "16");
+  }
+  EXPECT_EQ(facts().at("PCIe lanes of GPUs"), "16, but 8 on 0000:05:00.0");
+}
+
+// Eight GPUs, whose buses have the node's number before their own: nodes may number them differently.
+std::vector<GpuState> gpusOf(int node) {
+  std::vector<GpuState> gpus;
+  for (int gpu = 0; gpu < 8; ++gpu) {
+    const std::string address = "0000:" + std::to_string(node) + std::to_string(gpu) + ":00.0";
+    gpus.push_back({address, 1980, 2619, 5, 700000, true, 0, 0});
+  }
+  return gpus;
+}
+
+// What differs between eight nodes, of which `plant` changes the GPUs of node 3.
+template <typename Plant>
+std::vector<std::string> differencesWith(const Plant& plant) {
+  std::vector<NodeFacts> nodes(8);
+  for (int node = 0; node < 8; ++node) {
+    std::vector<GpuState> gpus = gpusOf(node);
+    if (node == 3) plant(gpus);
+    addGpuStates(nodes[static_cast<size_t>(node)], gpus);
+  }
+  std::vector<std::string> found;
+  for (const Difference& difference : differences(nodes)) {
+    EXPECT_EQ(difference.nodes, std::vector{3});
+    found.push_back(difference.name + ": " + difference.value + "; " + difference.usual);
+  }
+  return found;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(GpuStates, OfNodesWithEqualGpusDoNotDiffer) {
+  EXPECT_EQ(differencesWith([](auto&) {}), Texts());
+  EXPECT_EQ(differencesWith([](auto& gpus) { gpus.pop_back(); }), Texts())
+      << "the count is a fact of its own";
+}
+
+TEST(GpuStates, NameTheGpuThatDiffers) {
+  EXPECT_EQ(differencesWith([](auto& gpus) { gpus[5].slowed_by = kSlowedByHeat | kSlowedByHardware; }),
+            Texts{"GPUs are slowed down by: nothing, but heat on 0000:35:00.0; nothing"});
+  EXPECT_EQ(differencesWith([](auto& gpus) { gpus[2].ecc_errors = 3; }),
+            Texts{"uncorrected ECC errors of GPUs: 0, but 3 on 0000:32:00.0; 0"});
+  EXPECT_EQ(differencesWith([](auto& gpus) { gpus[0].pcie_generation = gpus[1].pcie_generation = 3; }),
+            Texts{"PCIe generation of GPUs: 5, but 3 on 0000:30:00.0 and 0000:31:00.0; 5"});
+  EXPECT_EQ(differencesWith([](auto& gpus) { gpus[7].ecc = false; }),
+            Texts{"ECC of GPUs: on, but off on 0000:37:00.0; on"});
+  EXPECT_EQ(differencesWith([](auto& gpus) { gpus[6].ecc_errors.reset(); }),
+            Texts{"uncorrected ECC errors of GPUs: 0, but unknown on 0000:36:00.0; 0"});
+  EXPECT_EQ(differencesWith([](auto& gpus) {
+              for (GpuState& gpu : gpus) gpu.power_limit_mw = 350000;
+            }),
+            Texts{"power limit of GPUs in mW: 350000; 700000"});
+  EXPECT_EQ(differencesWith([](auto& gpus) { gpus[7].sm_mhz = 1410, gpus[7].slowed_by = kSlowedByHardware; }),
+            (Texts{"GPUs are slowed down by: nothing, but the hardware on 0000:37:00.0; nothing",
+                   "highest clock of GPUs in MHz: 1980, but 1410 on 0000:37:00.0; 1980"}));
+}
+
+TEST(GpuStates, ThatTheDriverDoesNotTellAreNoFacts) {
+  NodeFacts facts;
+  GpuState gpu;
+  gpu.gpu = "0000:3b:00.0";
+  addGpuStates(facts, {gpu});
+  addGpuStates(facts, {});
+  EXPECT_TRUE(facts.empty());
 }
 
 TEST_F(DeviceFacts, TellWhichErrorsWereCountedMeanwhile) {
