@@ -37,25 +37,25 @@ std::string driverOf(const fs::path& device) {
 }
 
 void addInterface(NodeFacts& facts, const std::string& name, const fs::path& folder) {
-  facts["MTU of " + name] = firstLine(folder / "mtu");
-  facts["speed of " + name + " in Mbit/s"] = firstLine(folder / "speed");
-  facts["duplex of " + name] = firstLine(folder / "duplex");
-  facts["state of " + name] = firstLine(folder / "operstate");
+  facts["MTU of " + name] = factIn(folder / "mtu");
+  facts["speed of " + name + " in Mbit/s"] = factIn(folder / "speed");
+  facts["duplex of " + name] = factIn(folder / "duplex");
+  facts["state of " + name] = factIn(folder / "operstate");
   facts["driver of " + name] = driverOf(folder / "device");
   facts["PCIe of " + name] = pcieOf(folder / "device");
 }
 
 void addRdmaDevice(NodeFacts& facts, const fs::path& folder) {
   const std::string name = folder.filename();
-  facts["firmware of " + name] = firstLine(folder / "fw_ver");
-  facts["kind of " + name] = firstLine(folder / "board_id");
+  facts["firmware of " + name] = factIn(folder / "fw_ver");
+  facts["kind of " + name] = factIn(folder / "board_id");
   facts["driver of " + name] = driverOf(folder / "device");
   facts["PCIe of " + name] = pcieOf(folder / "device");
   for (const fs::path& port : sortedEntries(folder / "ports")) {
     const std::string of_port = " of " + name + " port " + port.filename().string();
-    facts["state" + of_port] = firstLine(port / "state");
-    facts["rate" + of_port] = firstLine(port / "rate");
-    facts["link layer" + of_port] = firstLine(port / "link_layer");
+    facts["state" + of_port] = factIn(port / "state");
+    facts["rate" + of_port] = factIn(port / "rate");
+    facts["link layer" + of_port] = factIn(port / "link_layer");
   }
 }
 
@@ -119,7 +119,7 @@ void addMemory(NodeFacts& facts, const fs::path& sys) {
                  ? 1
                  : 0;
   facts["NUMA nodes"] = nodes > 0 ? std::to_string(nodes) : "";
-  facts["huge pages"] = firstLine(sys / "kernel/mm/transparent_hugepage/enabled");
+  facts["huge pages"] = factIn(sys / "kernel/mm/transparent_hugepage/enabled");
 }
 
 void count(ErrorCounters& counters, const fs::path& file, const std::string& name) {

@@ -1,5 +1,6 @@
 #include "horing_check/facts.h"
 
+#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 
@@ -27,7 +29,7 @@ namespace {
 constexpr size_t kMostLetters = 100;
 
 std::string lineOf(const std::string& path) {
-  std::string line = firstLine(path);
+  std::string line = factIn(path);
   std::replace(line.begin(), line.end(), '\t', ' ');
   return line;
 }
@@ -62,6 +64,13 @@ std::string limitText(decltype(RLIMIT_NOFILE) what) {
 }
 
 }  // namespace
+
+std::string factIn(const std::string& path) {
+  // The rights of the effective user, by which files are opened.
+  if (faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) != 0 && (errno == EACCES || errno == EPERM))
+    return kNoRights;
+  return firstLine(path);
+}
 
 std::vector<std::string> interfacesInUse() {
   std::vector<std::string> names;
@@ -133,6 +142,7 @@ std::vector<Difference> differences(const std::vector<NodeFacts>& of_nodes) {
   for (auto& [name, nodes_with] : values) {
     for (size_t node = 0; node < of_nodes.size(); ++node) {
       const auto fact = of_nodes[node].find(name);
+      if (fact != of_nodes[node].end() && fact->second == kNoRights) continue;
       nodes_with[fact == of_nodes[node].end() ? "" : fact->second].push_back(static_cast<int>(node));
     }
     const auto usual =
@@ -144,6 +154,14 @@ std::vector<Difference> differences(const std::vector<NodeFacts>& of_nodes) {
       if (value != usual->first) found.push_back({name, usual->first, value, nodes});
   }
   return found;
+}
+
+std::map<std::string, std::vector<int>> unreadable(const std::vector<NodeFacts>& of_nodes) {
+  std::map<std::string, std::vector<int>> nodes;
+  for (size_t node = 0; node < of_nodes.size(); ++node)
+    for (const auto& [name, value] : of_nodes[node])
+      if (value == kNoRights) nodes[name].push_back(static_cast<int>(node));
+  return nodes;
 }
 
 }  // namespace horing::check

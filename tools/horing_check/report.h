@@ -52,11 +52,12 @@ struct Report {
   std::vector<std::string> left_out{};
   int ranks = 0;
   std::vector<Difference> differences;
-  size_t facts = 0;                         // compared
-  std::vector<ErrorCounters> errors;        // by node, since the check began
-  std::vector<ClockOffset> clocks;          // by node; empty: not measured
-  std::vector<InsideRates> inside;          // by node; empty: not measured
-  std::vector<InsidePaths> inside_paths{};  // the same
+  std::map<std::string, std::vector<int>> unreadable{};  // by fact: nodes that may not read it
+  size_t facts = 0;                                      // compared
+  std::vector<ErrorCounters> errors;                     // by node, since the check began
+  std::vector<ClockOffset> clocks;                       // by node; empty: not measured
+  std::vector<InsideRates> inside;                       // by node; empty: not measured
+  std::vector<InsidePaths> inside_paths{};               // the same
   Figures figures;
   Verdict verdict;
   std::vector<RailReport> rails;  // none: the nodes have one adapter, or the time went into something else

@@ -155,6 +155,8 @@ Json collectivesJson(const Collectives& collectives) {
 
 std::string reportToJson(const Report& report) {
   Json differing = Json::array();
+  Json not_readable = Json::object();
+  for (const auto& [name, nodes] : report.unreadable) not_readable[name] = namesJson(report, nodes);
   for (const Difference& difference : report.differences)
     differing.push_back({{"fact", difference.name},
                          {"usual", difference.usual},
@@ -202,6 +204,7 @@ std::string reportToJson(const Report& report) {
                     {"good", namesJson(report, good)},
                     {"good_list", hostList(goodHosts(report))},
                     {"differences", differing},
+                    {"unreadable", not_readable},
                     {"errors", errors},
                     {"clocks", clocksJson(report)},
                     {"inside", insideJson(report)},

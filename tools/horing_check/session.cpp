@@ -182,9 +182,11 @@ class Session {
       processors_.push_back(facts.back()["processor"]);
     }
     report_.differences = differences(facts);
+    report_.unreadable = unreadable(facts);
     std::set<std::string> names;
     for (const NodeFacts& of_node : facts)
-      for (const auto& [name, value] : of_node) names.insert(name);
+      for (const auto& [name, value] : of_node)
+        if (value != kNoRights) names.insert(name);
     report_.facts = names.size();
     return {};
   }

@@ -188,6 +188,8 @@ std::string factLines(const Report& report) {
     text += "  " + difference.name + ": " + (difference.value.empty() ? "none" : difference.value) + " on " +
             hostListOf(report, difference.nodes) + "; " +
             (difference.usual.empty() ? "none" : difference.usual) + " on most\n";
+  for (const auto& [name, nodes] : report.unreadable)
+    text += "  " + name + ": not compared on " + hostListOf(report, nodes) + ", " + kNoRights + "\n";
   for (size_t node = 0; node < report.errors.size(); ++node)
     for (const auto& [name, count] : report.errors[node])
       text += formatString("  %s: %llu more %s since the check began\n", report.names[node].c_str(),

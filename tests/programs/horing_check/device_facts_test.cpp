@@ -2,6 +2,7 @@
 #include "horing_check/device_facts.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -62,6 +63,24 @@ TEST_F(DeviceFacts, AreThoseOfAdaptersAndGpus) {
                                 {"GPUs", "2 of 0x10de:0x2330"},
                                 {"PCIe lanes of GPUs", "16"},
                                 {"NUMA nodes", "2"}}));
+}
+
+TEST_F(DeviceFacts, SayWhatMayNotBeRead) {
+  write("class/net/eth0/mtu", "9000");
+  const std::string file = sys() + "/class/net/eth0/mtu";
+  EXPECT_EQ(factIn(file), "9000");
+  EXPECT_EQ(factIn(sys() + "/nothing"), "");
+  fs::permissions(file, fs::perms::none);
+  const bool may_read_all = geteuid() == 0;
+  if (may_read_all) {
+    fs::permissions(sys(), fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec);
+    ASSERT_EQ(seteuid(65534), 0);
+  }
+  const NodeFacts all = facts();
+  if (may_read_all) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  EXPECT_EQ(all, (NodeFacts{{"MTU of eth0", kNoRights}}));
 }
 
 TEST_F(DeviceFacts, NameTheGpuWithFewerLanes) {

@@ -335,6 +335,22 @@ TEST(NodeFactsDiffer, FromWhatMostHave) {
       << "as frequent: the lower node's is usual";
 }
 
+TEST(NodeFactsDiffer, NotWhereTheyMayNotBeRead) {
+  const NodeFacts readable = {{"BIOS", "1.2"}}, other = {{"BIOS", "1.1"}}, hidden = {{"BIOS", kNoRights}};
+  Report report;
+  report.names = {"a", "b", "c", "d"};
+  const std::vector<NodeFacts> of_nodes = {hidden, readable, readable, hidden};
+  EXPECT_TRUE(differences(of_nodes).empty());
+  report.unreadable = unreadable(of_nodes);
+  EXPECT_NE(verdictText(report).find("  BIOS: not compared on a,d, no right to read it\n"), std::string::npos)
+      << verdictText(report);
+  EXPECT_TRUE(differences({hidden, hidden}).empty());
+  const std::vector<Difference> found = differences({hidden, hidden, readable, readable, other});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].usual, "1.2") << "most of those that read it, not of all";
+  EXPECT_EQ(found[0].nodes, std::vector{4});
+}
+
 TEST(NodeFactsDiffer, AfterTheyWereSent) {
   const NodeFacts facts = gatherNodeFacts(graphOfThisMachine());
   EXPECT_TRUE(facts.contains("processors"));
