@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/first_line.h"
 #include "base/printable.h"
 #include "base/version.h"
@@ -26,7 +27,7 @@ namespace horing::check {
 
 namespace {
 
-constexpr size_t kMostLetters = 100;
+constexpr size_t kMostLetters = 100, kMostLettersOfValue = 400;  // a value may name many GPUs
 
 std::string lineOf(const std::string& path) {
   std::string line = factIn(path);
@@ -66,9 +67,8 @@ std::string limitText(decltype(RLIMIT_NOFILE) what) {
 }  // namespace
 
 std::string factIn(const std::string& path) {
-  // The rights of the effective user, by which files are opened.
-  if (faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) != 0 && (errno == EACCES || errno == EPERM))
-    return kNoRights;
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid() && (errno == EACCES || errno == EPERM)) return kNoRights;
   return firstLine(path);
 }
 
@@ -121,7 +121,7 @@ NodeFacts gatherNodeFacts(const Result<MachineGraph>& graph) {
 std::string factsToText(const NodeFacts& facts) {
   std::string text;
   for (const auto& [name, value] : facts)
-    text += printable(name, kMostLetters) + "\n" + printable(value, kMostLetters) + "\n";
+    text += printable(name, kMostLetters) + "\n" + printable(value, kMostLettersOfValue) + "\n";
   return text;
 }
 
@@ -130,7 +130,7 @@ NodeFacts factsFromText(const std::string& text) {
   std::istringstream lines(text);
   std::string name, value;
   while (std::getline(lines, name) && std::getline(lines, value))
-    facts[printable(name, kMostLetters)] = printable(value, kMostLetters);
+    facts[printable(name, kMostLetters)] = printable(value, kMostLettersOfValue);
   return facts;
 }
 
