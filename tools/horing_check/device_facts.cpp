@@ -59,20 +59,24 @@ void addRdmaDevice(NodeFacts& facts, const fs::path& folder) {
   }
 }
 
-// The value of most GPUs, and the others by PCI address; of equally many, the smaller value is that of most.
+// The value of most GPUs, and the others by PCI address; all by address if no value is that of most.
 std::string usualAndOthers(const std::map<std::string, std::string>& of_gpus) {
   std::map<std::string, std::string> gpus_with;
   std::map<std::string, int> count;
   for (const auto& [gpu, value] : of_gpus) {
-    gpus_with[value] += (gpus_with[value].empty() ? "" : " and ") + gpu;
+    gpus_with[value] += (gpus_with[value].empty() ? "" : ", ") + gpu;
     ++count[value];
   }
   if (count.empty()) return "";
   const auto usual = std::max_element(count.begin(), count.end(),
                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  std::string text = usual->first;
-  for (const auto& [value, gpus] : gpus_with)
-    if (value != usual->first) text.append(", but ").append(value).append(" on ").append(gpus);
+  const bool is_usual =
+      std::ranges::count(count, usual->second, [](const auto& each) { return each.second; }) == 1;
+  std::string text = is_usual ? usual->first : "";
+  for (const auto& [value, gpus] : gpus_with) {
+    if (is_usual && value == usual->first) continue;
+    text.append(text.empty() ? "" : is_usual ? ", but " : ", ").append(value).append(" on ").append(gpus);
+  }
   return text;
 }
 

@@ -74,7 +74,7 @@ TEST_F(DeviceFacts, SayWhatMayNotBeRead) {
   const bool may_read_all = geteuid() == 0;
   if (may_read_all) {
     fs::permissions(sys(), fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec);
-    ASSERT_EQ(seteuid(65534), 0);
+    if (seteuid(65534) != 0) GTEST_SKIP() << "there is no other user in this user namespace";
   }
   const NodeFacts all = facts();
   if (may_read_all) {
@@ -133,11 +133,17 @@ TEST(GpuStates, NameTheGpuThatDiffers) {
   EXPECT_EQ(differencesWith([](auto& gpus) { gpus[2].ecc_errors = 3; }),
             Texts{"uncorrected ECC errors of GPUs: 0, but 3 on 0000:32:00.0; 0"});
   EXPECT_EQ(differencesWith([](auto& gpus) { gpus[0].pcie_generation = gpus[1].pcie_generation = 3; }),
-            Texts{"PCIe generation of GPUs: 5, but 3 on 0000:30:00.0 and 0000:31:00.0; 5"});
+            Texts{"PCIe generation of GPUs: 5, but 3 on 0000:30:00.0, 0000:31:00.0; 5"});
   EXPECT_EQ(differencesWith([](auto& gpus) { gpus[7].ecc = false; }),
             Texts{"ECC of GPUs: on, but off on 0000:37:00.0; on"});
   EXPECT_EQ(differencesWith([](auto& gpus) { gpus[6].ecc_errors.reset(); }),
             Texts{"uncorrected ECC errors of GPUs: 0, but unknown on 0000:36:00.0; 0"});
+  EXPECT_EQ(differencesWith([](auto& gpus) {
+              gpus.resize(2);
+              gpus[1].slowed_by = kSlowedByHeat;
+            }),
+            Texts{"GPUs are slowed down by: heat on 0000:31:00.0, nothing on 0000:30:00.0; nothing"})
+      << "neither is that of most";
   EXPECT_EQ(differencesWith([](auto& gpus) {
               for (GpuState& gpu : gpus) gpu.power_limit_mw = 350000;
             }),
