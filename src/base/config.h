@@ -69,7 +69,7 @@ namespace horing {
   X(simd, Choice, Own, "auto", "auto|avx512|avx2|plain", "HORING_TESTS_SIMD", "Instruction set of the reduction kernels.") \
   X(single_copy, Choice, Shared, "auto", "auto|0|1", "HORING_TESTS_SINGLE_COPY", "All-gathers between processes of a node, of memory that is not shared: 1: copied once, by the kernel (process_vm_readv), if it lets ranks read each other's memory; 0: copied twice, through slots; auto: the first calls of each size try both, and the faster is kept.") \
   X(gpu_proxies, Int, Shared, "0", "0..4", "HORING_TESTS_GPU_PROXIES", "Threads of each rank that carry what its kernels send to other nodes, or GPUs that they do not reach. 0: one for two cores of each rank.") \
-  X(gpu_plan_kb, Int, Own, "1048576", "0..1048576", "HORING_TESTS_GPU_PLAN_KB", "Most KiB of the memory of this rank's GPU for its plans and messages, if the ranks met by an ID; the least of all ranks counts.") \
+  X(gpu_plan_kb, Int, Own, "1048576", "0..1048576", "HORING_TESTS_GPU_PLAN_KB", "Most KiB of the memory of this rank's GPU for its plans and messages, if the ranks met by an ID; all ranks know that of each.") \
   X(gpu_copy_bytes, Int, Shared, "8388608", "1..1152921504606846976", "HORING_TESTS_GPU_COPY_BYTES", "All-gathers of at least this many bytes from each rank, if the ranks are threads of one process, run as copies between their GPUs instead of kernels, unless all share one GPU.") \
   X(ib_outage_ms, Int, Own, "30000", "0..86400000", "HORING_TESTS_IB_OUTAGE_MS", "How long ranks that have lost all RDMA paths to each other try to bring one back, before the operation fails; at most half of HORING_TIMEOUT_MS.")
 // clang-format on

@@ -37,9 +37,10 @@ PlanRoom::Needs PlanRoom::needsOf(size_t rank, const cuda::PlanImage& image,
         const End end{!is_own && port.sends(), peer, is_own ? 0 : port.channel, port.queue, part};
         if (ends_[rank].contains(end) || !needs.ends.insert(end).second) continue;
         needs.bytes.gpu += (is_own ? 2 : 1) * Memory::roomOf(sizeof(cuda::Port));
+        if (part >= queues_.parts) continue;  // a spare queue
         if (is_own) {
           needs.bytes.gpu += Memory::roomOf(queues_.own_bytes) + Memory::roomOf(cuda::kQueueCounterBytes);
-        } else if (part < queues_.parts && ranks_[rank].proxied[static_cast<size_t>(peer)]) {
+        } else if (ranks_[rank].proxied[static_cast<size_t>(peer)]) {
           needs.bytes.bridged += queues_.bridged_bytes;
         }
       }

@@ -359,8 +359,8 @@ Result<GpuTeam::Draft> GpuTeam::draftPlans(Collective collective, const Selectio
   if (remote_ && !room_.take(schedules, rank_of_position_, draft.settings.parts))
     return makeStatus(
         Code::kUnhandledCudaError,
-        "its plan does not fit in the memory for plans of each rank's GPU, or has lanes of more "
-        "than %d queues",
+        "its plan does not fit in the memory for plans of each rank's GPU, or its messages in the pinned "
+        "memory for proxies, or it has lanes of more than %d queues",
         cuda::kMaxPortsOfLane);
   return draft;
 }

@@ -57,7 +57,8 @@ class RankPorts final : public cuda::PortSource {
     if (known) return known;
     cuda::Queue queue;
     if (is_own) {
-      HORING_ASSIGN(queue, cuda::makeQueue(kQueues, memory_, memory_));
+      RankMemory& place = part < kPartsOfLinks ? memory_ : spare_;
+      HORING_ASSIGN(queue, cuda::makeQueue(kQueues, place, place));
       HORING_ASSIGN(ports_[keyOf(!name.sends())],
                     cuda::place(memory_, std::span<const cuda::Port>(&queue.send, 1)));
     }
@@ -74,6 +75,7 @@ class RankPorts final : public cuda::PortSource {
 
  private:
   RankMemory& memory_;
+  RankMemory spare_;  // of spare queues
   const int32_t proxied_;
   std::map<std::tuple<bool, int32_t, int32_t, int32_t, int32_t>, cuda::Port*> ports_;
 };
