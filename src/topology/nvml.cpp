@@ -62,12 +62,12 @@ struct Nvml {
   int (*linkRemoteType)(NvmlDevice, unsigned, int*) = nullptr;  // may be missing: drivers before 460
   int (*fabric)(NvmlDevice, NvmlFabric*) = nullptr;             // may be missing: drivers before 525
   // Any of those below may be missing.
-  int (*mostClock)(NvmlDevice, int, unsigned*) = nullptr;
-  int (*mostPcieGeneration)(NvmlDevice, unsigned*) = nullptr;
-  int (*powerLimit)(NvmlDevice, unsigned*) = nullptr;
-  int (*eccMode)(NvmlDevice, int*, int*) = nullptr;
-  int (*eccErrors)(NvmlDevice, int, int, unsigned long long*) = nullptr;
-  int (*slowedBy)(NvmlDevice, unsigned long long*) = nullptr;
+  int (*most_clock)(NvmlDevice, int, unsigned*) = nullptr;
+  int (*most_pcie_generation)(NvmlDevice, unsigned*) = nullptr;
+  int (*power_limit)(NvmlDevice, unsigned*) = nullptr;
+  int (*ecc_mode)(NvmlDevice, int*, int*) = nullptr;
+  int (*ecc_errors_of)(NvmlDevice, int, int, unsigned long long*) = nullptr;
+  int (*slowed_by)(NvmlDevice, unsigned long long*) = nullptr;
 };
 
 template <typename Function>
@@ -93,12 +93,12 @@ Result<Nvml> openNvml(const std::string& path) {
   if (!complete) return makeStatus(Code::kSystemError, "%s lacks functions of NVML", path.c_str());
   bind(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", nvml.linkRemoteType);
   bind(nvml, "nvmlDeviceGetGpuFabricInfo", nvml.fabric);
-  bind(nvml, "nvmlDeviceGetMaxClockInfo", nvml.mostClock);
-  bind(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", nvml.mostPcieGeneration);
-  bind(nvml, "nvmlDeviceGetPowerManagementLimit", nvml.powerLimit);
-  bind(nvml, "nvmlDeviceGetEccMode", nvml.eccMode);
-  bind(nvml, "nvmlDeviceGetTotalEccErrors", nvml.eccErrors);
-  bind(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.slowedBy);
+  bind(nvml, "nvmlDeviceGetMaxClockInfo", nvml.most_clock);
+  bind(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", nvml.most_pcie_generation);
+  bind(nvml, "nvmlDeviceGetPowerManagementLimit", nvml.power_limit);
+  bind(nvml, "nvmlDeviceGetEccMode", nvml.ecc_mode);
+  bind(nvml, "nvmlDeviceGetTotalEccErrors", nvml.ecc_errors_of);
+  bind(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.slowed_by);
   return nvml;
 }
 
@@ -174,14 +174,14 @@ std::optional<GpuState> stateOf(const Nvml& nvml, NvmlDevice device) {
   if (nvml.pciInfo(device, &pci) != kNvmlSuccess) return std::nullopt;
   GpuState state;
   state.gpu = addressOf(pci);
-  state.sm_mhz = told<unsigned>(nvml.mostClock, device, kClockOfSm);
-  state.memory_mhz = told<unsigned>(nvml.mostClock, device, kClockOfMemory);
-  state.pcie_generation = told<unsigned>(nvml.mostPcieGeneration, device);
-  state.power_limit_mw = told<unsigned>(nvml.powerLimit, device);
+  state.sm_mhz = told<unsigned>(nvml.most_clock, device, kClockOfSm);
+  state.memory_mhz = told<unsigned>(nvml.most_clock, device, kClockOfMemory);
+  state.pcie_generation = told<unsigned>(nvml.most_pcie_generation, device);
+  state.power_limit_mw = told<unsigned>(nvml.power_limit, device);
   int now = 0, after_reset = 0;
-  if (nvml.eccMode && nvml.eccMode(device, &now, &after_reset) == kNvmlSuccess) state.ecc = now != 0;
-  state.ecc_errors = told<unsigned long long>(nvml.eccErrors, device, kUncorrected, kSinceLoaded);
-  if (const auto reasons = told<unsigned long long>(nvml.slowedBy, device))
+  if (nvml.ecc_mode && nvml.ecc_mode(device, &now, &after_reset) == kNvmlSuccess) state.ecc = now != 0;
+  state.ecc_errors = told<unsigned long long>(nvml.ecc_errors_of, device, kUncorrected, kSinceLoaded);
+  if (const auto reasons = told<unsigned long long>(nvml.slowed_by, device))
     state.slowed_by = *reasons & kSlowdowns;
   return state;
 }

@@ -181,17 +181,17 @@ struct Measures {
 Measures measure(const MachineGraph& graph, std::span<const int32_t> members,
                  const std::vector<int32_t>& order) {
   Measures ring;
-  const auto pathOf = [&](size_t i, double enough) {
+  const auto path_of = [&](size_t i, double enough) {
     const auto from = static_cast<size_t>(order[i]), to = static_cast<size_t>(order[(i + 1) % order.size()]);
     return graph.path(members[from], members[to], enough);
   };
   const size_t hops = order.size() > 1 ? order.size() : 0;
   for (size_t i = 0; i < hops; ++i)
-    if (const double width = pathOf(i, kMaxGBytesPerS).gbytes_per_s;
+    if (const double width = path_of(i, kMaxGBytesPerS).gbytes_per_s;
         width > 0 && (ring.gbytes_per_s == 0 || width < ring.gbytes_per_s))
       ring.gbytes_per_s = width;
   for (size_t i = 0; i < hops; ++i) {
-    const PathKind kind = pathOf(i, ring.gbytes_per_s).kind;
+    const PathKind kind = path_of(i, ring.gbytes_per_s).kind;
     ring.worst = std::max(ring.worst, kind);
     ring.host_hops += isThroughHost(kind) ? 1 : 0;
   }

@@ -206,21 +206,21 @@ TEST(CallOptions, AlgorithmsThatACallCannotHaveAreRefused) {
   onEveryRank(3, [&](int rank) {
     const horingComm_t comm = comms[static_cast<size_t>(rank)];
     float x = 1;
-    const auto refusesIt = [&](const char* algorithm, horingResult_t code, const char* named) {
+    const auto refuses_it = [&](const char* algorithm, horingResult_t code, const char* named) {
       const CallOptions asked(algorithm);
       return refuses(addOne(comm, x), code, named);
     };
-    EXPECT_TRUE(refusesIt("spiral", horingInvalidArgument, "algorithm is 'spiral'"));
-    EXPECT_TRUE(refusesIt("all_reduce=ring", horingInvalidArgument, "algorithm is 'all_reduce=ring'"));
-    EXPECT_TRUE(refusesIt("pairwise", horingInvalidUsage, "none of that name has all_reduce"));
-    EXPECT_TRUE(refusesIt("nvls", horingInvalidUsage, "none of that name has all_reduce"));
-    EXPECT_TRUE(refusesIt("^nvls", horingInvalidUsage, "one call cannot exclude algorithms"));
-    EXPECT_TRUE(refusesIt("peer_write", horingInvalidUsage, "each other's buffers"));
-    EXPECT_TRUE(refusesIt("ho_leaders", horingInvalidUsage, "groups of one size"));
+    EXPECT_TRUE(refuses_it("spiral", horingInvalidArgument, "algorithm is 'spiral'"));
+    EXPECT_TRUE(refuses_it("all_reduce=ring", horingInvalidArgument, "algorithm is 'all_reduce=ring'"));
+    EXPECT_TRUE(refuses_it("pairwise", horingInvalidUsage, "none of that name has all_reduce"));
+    EXPECT_TRUE(refuses_it("nvls", horingInvalidUsage, "none of that name has all_reduce"));
+    EXPECT_TRUE(refuses_it("^nvls", horingInvalidUsage, "one call cannot exclude algorithms"));
+    EXPECT_TRUE(refuses_it("peer_write", horingInvalidUsage, "each other's buffers"));
+    EXPECT_TRUE(refuses_it("ho_leaders", horingInvalidUsage, "groups of one size"));
     // Nothing of a group that has one is launched.
     EXPECT_HORING(horingGroupStart());
     EXPECT_HORING(addOne(comm, x));
-    EXPECT_TRUE(refusesIt("spiral", horingInvalidArgument, "algorithm is 'spiral'"));
+    EXPECT_TRUE(refuses_it("spiral", horingInvalidArgument, "algorithm is 'spiral'"));
     EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidArgument, "nothing of the group was launched"));
     EXPECT_EQ(x, 1);
     EXPECT_HORING(addOne(comm, x));

@@ -18,7 +18,7 @@ namespace {
 
 std::string troubleOf(const Status& status) {
   if (status.ok()) return {};
-  const std::string why = status.message();
+  const std::string& why = status.message();
   return why.empty() ? "unknown" : why;
 }
 

@@ -70,7 +70,7 @@ Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Por
 
 size_t BoundExchange::needsOf(size_t ranks, const BoundExchangeSettings& settings) {
   const auto ports = 2 * ranks * static_cast<size_t>(settings.parts);
-  return ports * Memory::roomOf(sizeof(Port)) + Memory::roomOf(ports * sizeof(Port*)) +
+  return ports * Memory::roomOf(sizeof(Port)) + Memory::roomOf(ports * sizeof(void*)) +
          Memory::roomOf(sizeof(ExchangeFailure)) +
          Memory::roomOf(static_cast<size_t>(settings.most_blocks) * sizeof(uint64_t));
 }
