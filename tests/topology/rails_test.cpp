@@ -150,16 +150,20 @@ TEST(Rails, SayWhatComesFromAnAssumedRate) {
   EXPECT_EQ(rails[1].gbytes_per_s, kAssumedPackageGBytesPerS);
 }
 
+void expectTheOnlyNicIs(const char* name, GraphBuilder& builder) {
+  const MachineGraph graph = built(builder);
+  const Rail rail = railsOf(graph)[0];
+  ASSERT_EQ(rail.nics.size(), 1u);
+  EXPECT_EQ(graph.node(rail.nics[0]).name, name);
+}
+
 // A machine without NUMA nodes (GB10): its adapter on PCI, and not the tunnel that claims the same speed.
 TEST(Rails, OfAMachineWithoutNumaNodesTakeItsAdapters) {
   GraphBuilder builder;
   builder.add({NodeKind::kGpu, 0, "g0", 4, 0, "000f:01:00.0"});
   builder.add({NodeKind::kNic, 0, "wlP9s9", 0.5, 1.25, "0009:01:00.0"});
   builder.add({NodeKind::kNic, 0, "tailscale0", 0, 1.25});
-  const MachineGraph graph = built(builder);
-  const Rail rail = railsOf(graph)[0];
-  ASSERT_EQ(rail.nics.size(), 1u);
-  EXPECT_EQ(graph.node(rail.nics[0]).name, "wlP9s9");
+  expectTheOnlyNicIs("wlP9s9", builder);
 }
 
 // A bond has no PCI address: it is left out for a tunnel only beside an adapter that is about as fast.
@@ -168,10 +172,7 @@ TEST(Rails, OfAMachineWithoutNumaNodesTakeABondThatIsFarFaster) {
   builder.add({NodeKind::kGpu, 0, "g0", 64, 0, "0000:02:00.0"});
   builder.add({NodeKind::kNic, 0, "eth0", 1, 0.125, "0000:07:00.0"});
   builder.add({NodeKind::kNic, 0, "bond0", 0, 25});
-  const MachineGraph graph = built(builder);
-  const Rail rail = railsOf(graph)[0];
-  ASSERT_EQ(rail.nics.size(), 1u);
-  EXPECT_EQ(graph.node(rail.nics[0]).name, "bond0");
+  expectTheOnlyNicIs("bond0", builder);
 }
 
 // A rank that may run anywhere: all NICs but slow ones, wherever they are.
